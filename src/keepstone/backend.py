@@ -20,6 +20,7 @@ from keepstone.ports.maintenance import ScopeStats
 from keepstone.ports.queue import Session, StateStore
 from keepstone.ports.values import ListQuery, Selector
 from keepstone.recall.query import RecallQuery
+from keepstone.tasks.context import is_instruction
 from keepstone.text.times import LATEST
 from keepstone.types import MESSAGE, Hit, Page, Recall, Receipt, Record, Scope, Version
 from keepstone.write.request import trust_of
@@ -248,6 +249,11 @@ class Backend:
     def records_with_tag(self, scope: Scope, tag: str) -> Sequence[Record]:
         """Every record with a tag but messages, the last updated first."""
         return self._engine.values.records(scope, tag)
+
+    def standing(self, scope: Scope) -> list[Record]:
+        """The standing instructions of a scope that hold, the newest first."""
+        found = self._engine.recalling.find_standing(scope, RecallQuery(""))
+        return sorted(filter(is_instruction, found), key=lambda record: record.occurred_at, reverse=True)
 
     def count_reads(self, scope: Scope, ids: Iterable[str]) -> None:
         """Count a read of records that a prompt shows."""

@@ -5,9 +5,9 @@
 - summary: the older history as a summary, the recent part as it was, across sessions.
 - vector: only the past exchanges that matter for the question, with the session they come from.
 
-Each puts the user's profile and preferences into the system prompt, where they change rarely. What a question brings back stands
-before the user's words in a block of its own, apart from the instructions, so that the system prompt stays the same and can be
-cached.
+Each puts the user's standing instructions, profile and preferences into the system prompt, where they change rarely. What a
+question brings back stands before the user's words in a block of its own, apart from the instructions, so that the system prompt
+stays the same and can be cached.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from keepstone.backend import backend_of
 from keepstone.errors import ConfigurationError
 from keepstone.memory import Memory
 from keepstone.ports.chat import ChatModel
-from keepstone.tasks.context import composed
+from keepstone.tasks.context import compose_standing, composed
 from keepstone.types import UNTRUSTED, Receipt, Usage, clean_name
 
 NAMES = ("tools", "buffer", "summary", "vector")
@@ -118,16 +118,18 @@ class Strategy:
         return GatheredMemory([], system=system, block=block, recalled=tuple(recalled))
 
     def boot_block(self, memory: Memory) -> tuple[str, list[str]]:
-        """What an agent knows before the first word: the newest memories with its tags and keys as a block, and their ids, which
-        count as read."""
+        """What an agent knows before the first word: the user's standing instructions and the newest memories with its tags and
+        keys as blocks, and their ids, which count as read."""
         backend = backend_of(memory)
         tagged = [record for name in self.boot for record in backend.records_with_tag(memory.scope, name)]
         keyed = [record for name in self.boot if (record := memory.get(key=name)) is not None]
         trusted = {record.id: record for record in (*tagged, *keyed) if record.trust >= UNTRUSTED}
-        newest = sorted(trusted.values(), key=lambda record: record.updated_at, reverse=True)[:_BOOT_FACTS]
+        instructions, given = compose_standing(backend.standing(memory.scope), self.memory_tokens)
+        others = [record for record in trusted.values() if record.id not in given]
+        newest = sorted(others, key=lambda record: record.updated_at, reverse=True)[:_BOOT_FACTS]
         block, ids = composed(newest, [], [], self.memory_tokens)
-        backend.count_reads(memory.scope, ids)
-        return block, ids
+        backend.count_reads(memory.scope, [*given, *ids])
+        return "\n".join(filter(None, (instructions, block))), [*given, *ids]
 
     def context(self, memory: Memory, text: str, shown: Sequence[str], *, said_only: bool) -> tuple[str, list[str]]:
         """What is known about a text as a block, and the ids in it: knowledge, lessons, what is in hand."""

@@ -14,9 +14,10 @@ from keepstone.recall.question import Question
 from keepstone.scope_index.columns import View
 from keepstone.scope_index.mapped_index import MappedView, PostingList
 from keepstone.text.times import micros
-from keepstone.text.words import MARKS, term_hashes
+from keepstone.text.words import INSTRUCTS, MARKS, PREFERS, term_hashes
 
 _MARK_HASHES = tuple(term_hashes(sorted(MARKS)).tolist())
+_STANDING_HASHES = tuple(term_hashes((INSTRUCTS, PREFERS)).tolist())
 _MIN_CANDIDATES = 160  # by vector, and by words
 _MAX_BY_HINT = 64  # candidates of the named speakers, and of the time that is meant
 
@@ -47,9 +48,10 @@ def generate_candidates(
     now_micros: int,
     limit: int,
     also: int | None,
+    with_standing: bool = False,
 ) -> Candidates:
     """Find the records that may answer a question. `usable` says which slots may, and is cached under `mask_key`; `also` is the
-    sequence of a record that is always included."""
+    sequence of a record that is always included. `with_standing`: standing instructions are among them."""
     wanted = mapped.wanted(mask_key, now_micros, usable)
     hashes = term_hashes(question.terms).tolist()
     related = (hashed for word in question.words for hashed in word.related.hashes)
@@ -63,6 +65,8 @@ def generate_candidates(
         found.append(mapped.nearest(vector[0], count, wanted))
         found += [mapped.nearest(vector[0], _MAX_BY_HINT, wanted, within) for within in _hint_filters(question)]
     found += [mapped.nearest(event_vector, _MAX_BY_HINT, wanted) for event_vector in event_vectors]
+    if with_standing:
+        found.append(mapped.sharing([(1.0, *postings[mark]) for mark in _STANDING_HASHES], _MAX_BY_HINT, wanted))
     if sum(map(len, found)) < limit:
         found.append(mapped.newest(limit, wanted))  # the question has too few matches: the newest records are as good as any
     if also is not None:

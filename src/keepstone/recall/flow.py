@@ -35,6 +35,7 @@ from keepstone.recall.fusion import (
 from keepstone.recall.query import RecallQuery
 from keepstone.recall.question import Question, parse_question
 from keepstone.recall.selection import MAX_RERANKED, fit_budget, rerank
+from keepstone.recall.standing import MAX_STANDING, asks_for_work, choose_standing, raise_standing, rank_in, standing_slots
 from keepstone.recall.time_window import (
     describe_empty,
     measure_near,
@@ -181,6 +182,12 @@ class RecallFlow:
         """The records of a query's hits, for internal use."""
         return [hit.record for hit in self.search(scope, query)]
 
+    def find_standing(self, scope: Scope, query: RecallQuery) -> list[Record]:
+        """The standing instructions and preferences that may apply to a query, in order of precedence; without a query all that
+        hold. They do not count as read."""
+        standing = replace(query, standing=True, limit=MAX_STANDING, min_similarity=0.0, max_tokens=None)
+        return choose_standing(self.search(scope, standing), all_preferences=not query.text.strip())
+
     def has_kind(self, scope: Scope, kind: str) -> bool:
         """Whether there may be records of a kind: cheap, and wrong only by returning True."""
         view = self._cache.view(scope)
@@ -295,6 +302,9 @@ class RecallFlow:
         also_slots = np.flatnonzero((view.sequences == also) & (view.places == 0)) if also is not None else np.empty(0)
         slot = int(also_slots[-1]) if len(also_slots) else None
         estimates = estimate_scores(view, question, first)
+        work = "" if query.standing else asks_for_work(query.text)
+        if work:
+            estimates = raise_standing(view, first, estimates)
         if view.is_record is not None:  # a long text is ranked by its best passage
             first = choose_passages(view, first, np.where(usable, estimates, -np.inf))
             estimates, usable = estimates[first.shown], usable & view.is_record
@@ -327,6 +337,9 @@ class RecallFlow:
                 found = facts if len(facts.order) and facts.confidence.any >= min_confidence else found
         if window is None and found.confidence.any < min_confidence:
             found = replace(found, order=order[:0])
+        if work == "task" or (work and len(found.order)):
+            standing, sums = rank_in(view, first, features.slots, usable, found.sums, found.order, query.limit)
+            found = replace(found, order=standing, sums=sums)
         return Ranking(
             view, question, features, usable, relevance, found.sums, found.order, found.threshold, found.confidence,
             min_confidence, notes, now, loaded.snapshot, population,
@@ -373,13 +386,18 @@ class RecallFlow:
         anchor = question.time.anchor if question.time is not None else None
         event_vector = self._embed(anchor)[0] if anchor else None
 
+        any_kind = replace(query, standing=False)  # the postings that tell are not in the mapped columns
+
         def usable(view: View) -> NDArray[np.bool_]:
-            return self._usable(scope, query, view, _unexpired(view, micros(now)))
+            return self._usable(scope, any_kind, view, _unexpired(view, micros(now)))
 
         filters = (query.kinds, query.tag, query.session, query.min_importance, query.min_trust)
         mask_key = filters if query.filter is None else None
         event_vectors = [] if event_vector is None else [event_vector]
-        return generate_candidates(mapped, question, vector, event_vectors, usable, mask_key, micros(now), query.limit, also)
+        with_standing = query.standing or bool(asks_for_work(query.text))
+        return generate_candidates(
+            mapped, question, vector, event_vectors, usable, mask_key, micros(now), query.limit, also, with_standing
+        )
 
     def _search_store(
         self, scope: Scope, query: RecallQuery, question: Question, also: int | None
@@ -432,6 +450,8 @@ class RecallFlow:
             usable = usable & (view.importances >= np.float32(query.min_importance))
         if query.min_trust is not None:
             usable = usable & (view.trusts >= np.float32(query.min_trust))
+        if query.standing:
+            usable = usable & standing_slots(view)
         if query.filter is not None and snapshot is not None:
             past = [matches(query.filter, record.metadata, record.content) for record in snapshot.records]
             usable = usable & np.array(past, dtype=np.bool_)

@@ -34,6 +34,7 @@ class RecallQuery:
     session: str | None = None
     asked_at: datetime | None = None
     min_confidence: float | None = None
+    standing: bool = False  # only standing instructions and preferences; for internal use
 
     @classmethod
     def parse(

@@ -28,7 +28,8 @@ from keepstone.types import Record
 MAX_READ = 40  # best candidates whose texts are read for the times that they name
 EVENT_SPAN = timedelta(days=7)  # what "during" reaches to either side of an event
 OUTSIDE_POINTS = 5.0  # points that a record loses which is from another time altogether
-_OPEN_FACTOR = 0.5  # of these points, where the time is open on one side
+_WIDE = timedelta(days=14)
+_WIDE_FACTOR = 0.6  # of these points, where the time is longer than that or open on one side
 _EVENT_FACTOR = 0.15  # the same where it is that of an event, which many records only mention
 STATE_POINTS = 1.5  # points that a state or a habit loses where the question asks what happened
 _PAD_NEAR = 0.7  # nearness of a record from the days by which vague words were widened
@@ -135,8 +136,8 @@ def measure_near(window: TimeHint, occurred: NDArray[np.int64]) -> Column:
 
 def outside_points(window: TimeHint, near: Column) -> Column:
     """The points that records lose by not being from the time that is asked for."""
-    is_open = window.start is None or window.end is None
-    factor = _EVENT_FACTOR if window.anchor and not window.offset else _OPEN_FACTOR if is_open else 1.0
+    is_wide = window.start is None or window.end is None or window.end - window.start > _WIDE
+    factor = _EVENT_FACTOR if window.anchor and not window.offset else _WIDE_FACTOR if is_wide else 1.0
     points: Column = np.float32(OUTSIDE_POINTS * factor) * (1 - near)
     return points
 

@@ -1,7 +1,7 @@
-"""What a model should know for a question: knowledge, lessons of past tasks, and what is in hand, in one fenced block.
+"""What a model should know for a question: standing instructions, knowledge, lessons of past tasks, and what is in hand.
 
-The order is fixed: what changes least stands first (knowledge, then lessons, each oldest first), what is in hand last, so that a
-prompt's beginning stays the same from one call to the next and can be cached.
+The order is fixed: what changes least stands first (instructions in a fence of their own, knowledge, then lessons, each oldest
+first), what is in hand last, so that a prompt's beginning stays the same from one call to the next and can be cached.
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ from dataclasses import replace
 from keepstone.ports.stores import Clock
 from keepstone.recall.flow import RecallFlow
 from keepstone.recall.query import ContextQuery
-from keepstone.recall.render import CLOSE, OPEN, render_line
+from keepstone.recall.render import CLOSE, CLOSE_STANDING, OPEN, OPEN_STANDING, render_instruction, render_line
 from keepstone.tasks.flow import EPISODE
 from keepstone.tasks.working_memory import WorkingMemory
 from keepstone.text.clipping import CUT, cut
+from keepstone.text.standing import find_standing
 from keepstone.text.token_count import estimate_tokens
 from keepstone.types import MESSAGE, Record, Scope
 
@@ -23,6 +24,9 @@ _MAX_HITS = 50
 _MAX_EXCHANGES = 15
 _MAX_LESSONS = 3
 _BUDGET_PARTS = 3  # what is in hand, and the lessons, may each have one part in so many of the budget
+_STANDING_PARTS = 4  # standing instructions may have one part in so many of the budget
+_MAX_STANDING_TOKENS = 400
+_STANDING_FENCE_TOKENS = estimate_tokens(OPEN_STANDING) + estimate_tokens(CLOSE_STANDING) + 2
 _FENCE_TOKENS = estimate_tokens(OPEN) + estimate_tokens(CLOSE) + 2
 
 
@@ -68,12 +72,40 @@ class Contexts:
         recalled = self._recalling.with_replies(scope, hits) if said_only else [hit.record for hit in hits]
         known = [record for record in recalled if record.id not in out and not asked(record, query)]
         taught = [hit.record for hit in lessons if hit.id not in out]
+        standing = [record for record in self._recalling.find_standing(scope, wanted) if record.id not in out]
         if narrowed.limit is not None:
             known = known[: max(0, narrowed.limit - len(taught))]
+            standing = standing[: max(0, narrowed.limit - len(known) - len(taught))]
+        instructions, given = compose_standing([record for record in standing if is_instruction(record)], max_tokens)
+        known = [record for record in known if record.id not in given]
+        known += [record for record in standing if not is_instruction(record) and record not in known]
         in_hand = [f"- [{self._clock():%Y-%m-%d}, working] {each}" for each in (working.lines() if working is not None else ())]
-        block, used = composed(known, taught, in_hand, max_tokens)
-        self._recalling.count_reads(scope, used)
-        return block, used
+        block, used = composed(known, taught, in_hand, max_tokens - estimate_tokens(instructions))
+        self._recalling.count_reads(scope, [*given, *used])
+        return "\n".join(filter(None, (instructions, block))), [*given, *used]
+
+
+def is_instruction(record: Record) -> bool:
+    """Whether a record holds a standing instruction, and not only a preference."""
+    return find_standing(record.content) == "instruction"
+
+
+def compose_standing(records: Sequence[Record], max_tokens: int) -> tuple[str, list[str]]:
+    """One block of the standing instructions that fit (in order of precedence), oldest first, and their ids; "" for none. They
+    have a quarter of the budget, 400 tokens at most."""
+    room = min(max_tokens // _STANDING_PARTS, _MAX_STANDING_TOKENS) - _STANDING_FENCE_TOKENS
+    chosen: list[tuple[Record, str]] = []
+    for record in records:
+        line = render_instruction(record)
+        cost = estimate_tokens(line) + 1
+        if cost <= room and all(record.content != other.content for other, _ in chosen):
+            chosen.append((record, line))
+            room -= cost
+    if not chosen:
+        return "", []
+    chosen.sort(key=lambda each: (each[0].occurred_at, each[0].id))
+    block = "\n".join([OPEN_STANDING, *(line for _, line in chosen), CLOSE_STANDING])
+    return block, [record.id for record, _ in chosen]
 
 
 def asked(record: Record, query: str) -> bool:

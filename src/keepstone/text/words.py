@@ -24,6 +24,7 @@ from keepstone.text.languages.detection import detect_language
 from keepstone.text.languages.lexicon import CODES, fold, load
 from keepstone.text.languages.stems import light_stem, stop_words
 from keepstone.text.sentences import first_stop, split_sentences
+from keepstone.text.standing import find_standing
 
 # Letters and digits with the marks that belong to them: Indic, Thai, Lao, Burmese and Khmer vowels, Japanese voicing.
 _LETTER = (
@@ -41,13 +42,13 @@ _HAN = r"\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0002ffff"
 _UNSPACED = re.compile(rf"[{_HAN}\u3040-\u30ff\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]+|[\u1100-\u11ff\uac00-\ud7a3]+")
 _HAN_LETTER = re.compile(rf"[{_HAN}]")
 _ELISIONS = frozenset("l d j m n s t qu jusqu lorsqu puisqu all dall dell nell sull quest un".split())  # l'école, dell'arte
-ANALYSER = "5"  # change it whenever `terms` or `split_passages` gives other results: stores then write their words anew
+ANALYSER = "6"  # change it whenever `terms` or `split_passages` gives other results: stores then write their words anew
 _STEMMED = CODES | {"he"}  # languages whose words have a second term
 MAX_TERMS = 4096  # of one text: enough for 64 KB of prose in use, a bound for hostile input
 _MAX_TERM_CHARS = 64
 # Marks: terms that no word can be, for what a record does rather than says. A question has one of the first two.
-ASKS, ONLY_ASKS, NUMBERED, TIMED = "?", "??", "#", "@"
-MARKS = frozenset((ASKS, ONLY_ASKS, NUMBERED, TIMED))  # ranking sees them; a full-text index has only words
+ASKS, ONLY_ASKS, NUMBERED, TIMED, INSTRUCTS, PREFERS = "?", "??", "#", "@", "!", "!!"
+MARKS = frozenset((ASKS, ONLY_ASKS, NUMBERED, TIMED, INSTRUCTS, PREFERS))  # ranking sees them; a full-text index has only words
 _MAX_MARK_CHARS = 2000  # characters that are looked through for marks
 _TIME_WORDS = re.compile(
     rf"\b(?:yesterday|today|tonight|tomorrow|last|ago|next|weeks?|weekends?|months?|years?|{WEEKDAY_PATTERN}|{CLEAR_MONTH_PATTERN}"
@@ -159,7 +160,7 @@ def record_terms(content: str, key: str | None) -> tuple[str, ...]:
 
 
 def _marks(content: str, language: str) -> list[str]:
-    """Whether a text asks, has a number, speaks of a time."""
+    """Whether a text asks, has a number, speaks of a time, instructs or states a preference."""
     head = content[:_MAX_MARK_CHARS]
     found = [ONLY_ASKS] if only_asks(content) else [ASKS] if content.rstrip().endswith(_QUESTION_MARKS) else []
     if _DIGIT.search(head):
@@ -167,6 +168,9 @@ def _marks(content: str, language: str) -> list[str]:
     said = fold(head).lower() if language else head.lower()
     if time_words(language).search(said):
         found.append(TIMED)
+    standing = find_standing(content)
+    if standing:
+        found.append(INSTRUCTS if standing == "instruction" else PREFERS)
     return found
 
 
