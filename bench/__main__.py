@@ -26,6 +26,7 @@ NAMES = (
     "languages",
     "long_texts",
     "encryption",
+    "failover",
     "history",
     "hooks",
     "report",

@@ -72,6 +72,7 @@ class Adapters:
     reranker: Reranker | None
     clock: Clock
     makers: Makers
+    read_notes: Callable[[], tuple[str, ...]] = tuple  # on where the store reads from
 
 
 class Engine:
@@ -95,7 +96,7 @@ class Engine:
         self.writing = WriteFlow(store, embedder, clock, guard, rules)
         nearest = None if indexing is None else indexing.nearest
         least = (settings.min_similarity, settings.min_confidence, adapters.reranker, settings.min_trust, nearest)
-        self.recalling = RecallFlow(store, self.cache, embedder, self._accesses, clock, guard, *least)
+        self.recalling = RecallFlow(store, self.cache, embedder, self._accesses, clock, guard, *least, adapters.read_notes)
         self.reading = Lookups(store, self._accesses)
         self.values = KeyValues(store, self.writing, self.recalling.count_reads)
         self.eraser = Eraser(store, lambda scope, session: self.consolidator.consolidate(scope, session))

@@ -61,7 +61,14 @@ def open_engine(
     buffer = loaded.buffer or None if buffer is None else buffer
     message_buffer = make_buffer(buffer, bound=loaded.buffer_messages, ttl=loaded.buffer_seconds)
     vector_index = _make_index(loaded.index or None if index is None else index)
-    options = StoreOptions(loaded.durable, loaded.busy_timeout, loaded.statement_timeout, encryption_key(loaded))
+    options = StoreOptions(
+        loaded.durable,
+        loaded.busy_timeout,
+        loaded.statement_timeout,
+        encryption_key(loaded),
+        loaded.read_url,
+        loaded.read_staleness,
+    )
     if options.encryption_key is not None and own is None and "://" in path:
         raise ConfigurationError("an encryption key is for a file: encrypt the disk of a database server, and unset the key.")
     raw = own or open_store(path, options, clock)
@@ -89,6 +96,7 @@ def open_engine(
         reranker=reranker,
         clock=clock,
         makers=makers,
+        read_notes=getattr(raw, "read_notes", tuple),
     )
     engine = Engine(adapters, loaded, guard, _write_rules(loaded))
     if moving and text_embedder is not None:

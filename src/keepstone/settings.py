@@ -49,6 +49,10 @@ class Settings:
     encryption_key_file: str = _setting("", "a file that holds the encryption key")
     encryption_key_command: str = _setting("", "a command that prints the encryption key: pass show keepstone")
     encryption_key_keyring: str = _setting("", "the entry of the system's keyring that holds the encryption key: SERVICE/NAME")
+    read_url: str = _setting("", "PostgreSQL: a standby that recall reads from: postgresql://user@replica/name", shown=False)
+    read_staleness: float = _setting(
+        5.0, "PostgreSQL: seconds that the standby may be behind; recall reads from the primary if it is more", 0.1, 3600.0
+    )
     buffer: str = _setting("", "the buffer of the newest messages: redis://host:6379/0; unset: in this process")
     buffer_messages: int = _setting(200, "messages of a session that are buffered", 1, 10_000)
     buffer_seconds: float = _setting(3600.0, "maximum seconds that they stay in the buffer", 1.0, 86400.0)

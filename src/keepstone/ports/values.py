@@ -280,3 +280,5 @@ class StoreOptions:
     busy_timeout: float = 30.0  # seconds to wait for a lock of another process
     statement_timeout: float = 60.0  # seconds until a statement is cancelled, on engines that support it
     encryption_key: str | None = field(default=None, repr=False)  # of a file; None: it is not encrypted
+    read_url: str = field(default="", repr=False)  # a standby that recall may read from
+    read_staleness: float = 5.0  # seconds that it may be behind

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
@@ -124,8 +124,10 @@ class RecallFlow:
         reranker: Reranker | None = None,
         min_trust: float = 0.0,
         nearest: NearestNeighbours | None = None,
+        read_notes: Callable[[], tuple[str, ...]] = tuple,
     ) -> None:
         self._store = store
+        self._read_notes = read_notes
         self._is_remote = not store.is_embedded
         self._nearest = nearest  # None: the store searches its own vectors
         self._cache = cache
@@ -141,7 +143,7 @@ class RecallFlow:
     def recall(self, scope: Scope, query: RecallQuery) -> Recall:
         """The hits of a query; the hits that are returned count as read."""
         ranking, hits = self._rank_and_fetch(scope, query)
-        notes = ranking.notes
+        notes = (*ranking.notes, *self._read_notes())
         if self._reranker is not None:
             hits, reranker_notes = rerank(self._reranker, query.text, hits)
             notes += reranker_notes

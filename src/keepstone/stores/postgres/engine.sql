@@ -24,6 +24,14 @@ SELECT s.embedder, s.last, found.* FROM (
 {record}
 WHERE r.tenant = :tenant AND r.scope = $1 AND r.sequence = ANY ($2::bigint[])) AS found ON true
 
+-- name: primary_position
+-- How far the log of a primary is written; nothing on a standby.
+SELECT CASE WHEN pg_is_in_recovery() THEN NULL ELSE pg_current_wal_lsn() - '0/0'::pg_lsn END
+
+-- name: standby_position
+-- How far a standby has replayed the log; nothing on a primary, which is never behind.
+SELECT CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() - '0/0'::pg_lsn END
+
 -- name: lock_shared
 -- Many may write at once, but nobody while the whole store is changed.
 SELECT pg_advisory_xact_lock_shared($1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import closing
 from pathlib import Path
+from typing import TypeVar
 
 import psycopg
 from psycopg import RawCursor
@@ -19,10 +20,13 @@ from keepstone.stores.common.store_copy import Mover
 from keepstone.stores.postgres import doctor, scope_indexes, setup
 from keepstone.stores.postgres.connections import PostgresDriver, Session
 from keepstone.stores.postgres.errors import translated
+from keepstone.stores.postgres.standby import Standby
 from keepstone.stores.postgres.target import Target
+from keepstone.stores.postgres.transaction import PostgresTransaction
 from keepstone.text import times
 from keepstone.types import Diagnosis, ForgetReceipt, Record, Scope
 
+T = TypeVar("T")
 _LAST = 2**62
 _BOUNDED = 170_000  # the version of PostgreSQL that ends transactions by the clock
 _KEPT = (
@@ -33,8 +37,9 @@ _KEPT = (
 class PostgresStore(CommonStore):
     """A store in one PostgreSQL database that many processes share."""
 
-    def __init__(self, driver: PostgresDriver, clock: Clock) -> None:
+    def __init__(self, driver: PostgresDriver, clock: Clock, standby: Standby | None = None) -> None:
         self._driver = driver
+        self._standby = standby
         super().__init__(ScopeCatalog(driver, clock))
 
     @classmethod
@@ -47,26 +52,47 @@ class PostgresStore(CommonStore):
             bounded = connection.info.server_version >= _BOUNDED
         session = Session(path, role, options.busy_timeout, options.statement_timeout, options.durable, bounded)
         driver = PostgresDriver(target, session)
+        standby = Standby(driver, options.read_url, options.read_staleness) if options.read_url else None
         try:
-            return cls(driver, clock)
+            return cls(driver, clock, standby)
         except BaseException:
             driver.close()
+            if standby is not None:
+                standby.close()
             raise
 
     # -- ranking, with few round trips ------------------------------------------------------------------------------
     is_embedded = False
 
+    def _recall(self, tenant: str, work: Callable[[PostgresTransaction], T]) -> T:
+        """Read for a recall: from the standby, where there is one that is recent enough."""
+        if self._standby is not None:
+            return self._standby.read(tenant, work)
+        with self._driver.reading(tenant) as db:
+            return work(db)
+
+    def read_notes(self) -> tuple[str, ...]:
+        """How old what this thread has read may be; nothing where it was the primary."""
+        behind = None if self._standby is None else self._standby.take_behind()
+        return () if behind is None else (f"read from a standby, at most {behind:.1f} s behind",)
+
     def stamp(self, scope: Scope) -> tuple[Hashable, Hashable]:
-        with self._driver.reading(scope.tenant) as db:
-            number, embedder, last = db.one("stamp", (scope.agent, scope.user))
-            if number is not None:
-                self._catalog.learned(scope, number)
-            return self._catalog.bound, (embedder, last)
+        number, embedder, last = self._recall(scope.tenant, lambda db: db.one("stamp", (scope.agent, scope.user)))
+        if number is not None:
+            self._catalog.learned(scope, number)
+        return self._catalog.bound, (embedder, last)
+
+    def fetch(self, scope: Scope, sequences: Sequence[int]) -> Sequence[Record | None]:
+        if self._standby is not None and sequences:
+            found, _ = self.fetch_stamped(scope, sequences)
+            if None not in found:
+                return found
+        return super().fetch(scope, sequences)
 
     def fetch_stamped(self, scope: Scope, sequences: Sequence[int]) -> tuple[Sequence[Record | None], tuple[Hashable, Hashable]]:
-        with self._driver.reading(scope.tenant) as db:
-            number = self._catalog.number(db, scope)
-            rows = db.all("records_stamped", (number, list(sequences)))
+        rows = self._recall(
+            scope.tenant, lambda db: db.all("records_stamped", (self._catalog.number(db, scope), list(sequences)))
+        )
         embedder, last = rows[0][:2]
         found = dict(record_of(row[2:], scope) for row in rows if row[2] is not None)
         return [found.get(sequence) for sequence in sequences], (self._catalog.bound, (embedder, last))
@@ -84,7 +110,8 @@ class PostgresStore(CommonStore):
         """What happened after a number; None if that is more than so many records. The last audit number is read first, so it
         promises no more than the rest holds: numbers come in the order of the commits, and what comes in between is given again
         the next time."""
-        with self._driver.reading(scope.tenant) as db:
+
+        def read(db: PostgresTransaction) -> Changes | None:
             number, bound = self._catalog.number(db, scope), self._catalog.bound
             (last,), embedder, rows, removed = db.together(
                 ("audit_newest", (number,)), ("meta_embedder", ()), ("index_changed", (number, after, most + 1)),
@@ -96,6 +123,8 @@ class PostgresStore(CommonStore):
             gone = tuple(row[0] for row in removed) if after else ()
             columns = index_rows(db, rows, bound[1] if usable and bound else 0, read_passages(db, number))
             return Changes(max(after, last[0] or 0), columns, gone)
+
+        return self._recall(scope.tenant, read)
 
     # -- erasing --------------------------------------------------------------------------------------------------
     def forget(self, scope: Scope, selector: Selector) -> ForgetReceipt:
@@ -169,6 +198,8 @@ class PostgresStore(CommonStore):
             return scope_indexes.tune(self._driver, connection, progress)
 
     def close(self) -> None:
+        if self._standby is not None:
+            self._standby.close()
         self._driver.close()
 
 
