@@ -74,6 +74,7 @@ class PostgresDriver:
     def __init__(self, target: Target, session: Session) -> None:
         self.target = target
         self.session = session
+        self.make_read: Callable[[PostgresDriver, str], ReadTransaction] = ReadTransaction
         self._closed = False
         self._finding_out = threading.Lock()
         self._prepare: int | None = 5 if target.prepare else None
@@ -204,7 +205,7 @@ class PostgresDriver:
         self._check()
         with translated(self.label):
             if not consistent:
-                yield ReadTransaction(self, tenant)
+                yield self.make_read(self, tenant)
                 return
             deadline, tries = time.monotonic() + self.session.patience, 0
             while True:
