@@ -1,4 +1,5 @@
-"""The Claude Code plugin: versions, hooks and commands fit the package."""
+"""The plugin for Claude Code, Codex and Cursor: versions, hooks and commands fit the package. `tools/check_clients.py` has the vendors'
+own programs install it."""
 
 from __future__ import annotations
 
@@ -7,6 +8,8 @@ import re
 import shlex
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from keepstone import __version__
 from keepstone.agent.tools import schemas
@@ -25,20 +28,26 @@ def test_the_versions_are_those_of_the_package() -> None:
     marketplace = read(ROOT / ".claude-plugin" / "marketplace.json")
     (entry,) = marketplace["plugins"]
     assert (ROOT / entry["source"]).resolve() == PLUGIN
-    manifest = read(PLUGIN / ".claude-plugin" / "plugin.json")
-    assert manifest["name"] == entry["name"] == "keepstone"
-    assert {manifest["version"], entry["version"], marketplace["metadata"]["version"]} == {__version__}
+    assert {entry["version"], marketplace["metadata"]["version"]} == {__version__}
+    for client in ("claude", "codex", "cursor"):
+        manifest = read(PLUGIN / f".{client}-plugin" / "plugin.json")
+        assert (manifest["name"], manifest["version"]) == (entry["name"], __version__)
+        assert all((PLUGIN / manifest[part]).exists() for part in ("skills", "mcpServers", "hooks") if part in manifest)
+    for other in (ROOT / ".agents" / "plugins", ROOT / ".cursor-plugin"):
+        source = read(other / "marketplace.json")["plugins"][0]["source"]
+        assert (ROOT / (source["path"] if isinstance(source, dict) else source)).resolve() == PLUGIN
 
 
-def test_the_hooks_are_those_that_connect_writes() -> None:
-    hooks = read(PLUGIN / "hooks" / "hooks.json")["hooks"]
+@pytest.mark.parametrize(("file", "name"), [("hooks.json", "claude-code"), ("hooks.json", "codex"), ("cursor.json", "cursor")])
+def test_the_hooks_are_those_that_connect_writes(file: str, name: str) -> None:
     found = {}
-    for event, groups in hooks.items():
-        program, *arguments = shlex.split(groups[0]["hooks"][0]["command"])
+    for event, (entry,) in read(PLUGIN / "hooks" / file)["hooks"].items():
+        program, *arguments = shlex.split(entry.get("command") or entry["hooks"][0]["command"])
         assert (program, is_hook(arguments)) == ("keepstone", True)
-        parse_options(arguments[2:])
+        answered = parse_options(arguments[2:]).get("client", "claude-code")
+        assert clients()[answered]["hooks"]["answer"] == clients()[name]["hooks"]["answer"]
         found[event] = arguments[1]
-    assert found == clients()["claude-code"]["hooks"]["events"]
+    assert found == clients()[name]["hooks"]["events"]
 
 
 def test_commands_and_skill_name_tools_that_exist() -> None:

@@ -233,8 +233,9 @@ def undo(name: str, dry_run: bool = False) -> list[FileChange]:
     for path in dict.fromkeys([*map(Path, kept), *removal]):
         known = kept.get(str(path))
         now = path.read_bytes() if path.exists() else None
-        if known is not None and known["after"] == _digest(now):
-            before = None if known["before"] is None else (_folder(name) / known["before"]).read_bytes()
+        backup = None if known is None or known["before"] is None else _folder(name) / known["before"]
+        if known is not None and known["after"] == _digest(now) and (backup is None or backup.exists()):
+            before = None if backup is None else backup.read_bytes()
             changes.append(FileChange(path, now, before))
         elif path in removal:
             changes.append(removal[path])

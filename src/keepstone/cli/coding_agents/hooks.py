@@ -71,8 +71,9 @@ class HookHandler:
             shown.update(record.id for record in fitting)
             chars -= sum(len(render_line(record)) + 1 for record in fitting)
             lines += [heading, *map(render_line, fitting)] if fitting else []
-        threads = _take_lines(_open_threads(memory, session), chars)
-        lines += ["Earlier sessions ended with:", *threads] if threads else []
+        threads = _take(_open_threads(memory, session), chars)
+        shown.update(record.id for record in threads if not record.content.endswith("…"))
+        lines += ["Earlier sessions ended with:", *map(render_line, threads)] if threads else []
         return "\n".join([OPEN, *lines, CLOSE]) if lines else ""
 
     def _prompt(self, memory: Memory, payload: Mapping[str, Any], session: str) -> str:
@@ -153,16 +154,15 @@ def _list_facts(memory: Memory) -> list[Record]:
     return active
 
 
-def _open_threads(memory: Memory, session: str) -> list[str]:
-    """The last thing that the user said in each of the latest sessions."""
+def _open_threads(memory: Memory, session: str) -> list[Record]:
+    """The last thing that the user said in each of the latest sessions, shortened."""
     last: dict[str, Record] = {}
     for record in memory.list(kind=MESSAGE, limit=100):
         if record.role == "user" and record.session not in (None, session) and record.status == "active":
             last.setdefault(str(record.session), record)
         if len(last) == _MAX_THREADS:
             break
-    short = (replace(record, content=_shorten(record.content)) for record in last.values())
-    return [render_line(record) for record in short]
+    return [replace(record, content=_shorten(record.content)) for record in last.values()]
 
 
 def _shorten(text: str) -> str:
@@ -177,14 +177,4 @@ def _take(records: Iterable[Record], chars: int) -> list[Record]:
         if chars < 0:
             break
         taken.append(record)
-    return taken
-
-
-def _take_lines(lines: Iterable[str], chars: int) -> list[str]:
-    taken: list[str] = []
-    for line in lines:
-        chars -= len(line) + 1
-        if chars < 0:
-            break
-        taken.append(line)
     return taken
