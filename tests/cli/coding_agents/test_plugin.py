@@ -1,5 +1,5 @@
-"""The plugin for Claude Code, Codex and Cursor: versions, hooks and commands fit the package. `tools/check_clients.py` has the vendors'
-own programs install it."""
+"""The plugin for Claude Code, Codex and Cursor: versions, hooks and commands fit the package. `tools/check_clients.py` has the
+vendors' own programs install it."""
 
 from __future__ import annotations
 
