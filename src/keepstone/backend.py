@@ -216,6 +216,14 @@ class Backend:
         """(sequence number, message) of a session: the last ones, or with `oldest` the first ones after a number."""
         return self._store.message_log.page(scope, session, after=after, limit=limit, oldest=oldest)
 
+    def close_cursor(self, scope: Scope, session: str, sequence: int) -> str:
+        """The cursor of a page of messages."""
+        return self._engine.reading.close_cursor(scope, session, sequence)
+
+    def open_cursor(self, scope: Scope, session: str, cursor: str) -> int:
+        """The sequence number that a cursor stands for."""
+        return self._engine.reading.open_cursor(scope, session, cursor)
+
     def sessions(self, scope: Scope, limit: int) -> Sequence[Session]:
         return self._store.message_log.sessions(scope, limit=limit)
 

@@ -138,7 +138,9 @@ VERBS: dict[str, Effects] = {
         "list_page",
         "messages", "sessions", "records_with_tag", "count_reads", "tool_rules", "window", "context",
     )},
-    **{f"Backend.{name}": _FREE for name in ("grounds", "kind_of", "holds_session")},  # without text: what is erased, and where
+    **{f"Backend.{name}": _FREE for name in (  # without text: what is erased, and where a page ends
+        "grounds", "kind_of", "holds_session", "close_cursor", "open_cursor",
+    )},
     "Backend.conversation": _FREE,
     "Backend.ingest": replace(_SPEAKS, speaks="max_source"),
     "Backend.update": replace(_SPEAKS, speaks="max_source"),

@@ -75,6 +75,9 @@ class Scope:
         )
 
 
+FOREIGN_REQUESTS = Scope("keepstone.keys", "requests", "")  # whose audit log holds requests for ids of others; no key reads it
+
+
 @dataclass(frozen=True, slots=True)
 class Record:
     """One memory. `key` names a value that later writes supersede; `parents` are the ids it was derived from; `blocks` are

@@ -248,6 +248,7 @@ def use(store: PostgresStore) -> None:
     store.reviews.release(scope, store.reviews.list(scope)[-1].id)
     (
         store.audit_log.last(scope),
+        store.audit_log.count(scope),
         store.audit_log.days(scope, day),
         store.audit_log.verify("t8"),
         store.audit_log.note_foreign(scope, [("get", "m_8_2_1")]),

@@ -17,6 +17,7 @@ from keepstone import Memory
 from keepstone.server.rate_limit import RateLimiter
 from keepstone.server.tokens import TokenVerifier
 from keepstone.settings import Settings
+from keepstone.types import FOREIGN_REQUESTS
 from tests.server.issuer import FIRST, STRANGER, issuing, part
 from tests.server.mcp_support import MODES, called, contents, over_http, refused, run
 from tests.server.running import Running, running
@@ -72,7 +73,9 @@ def test_a_foreign_id_is_as_absent_as_one_that_never_was(shared: Running, mode: 
     alice = shared.memory.with_scope(user="alice").get(id)
     assert alice is not None
     assert alice.content == SECRET
-    assert "denied" in {row.action for row in shared.memory.with_scope(user="bob").audit()}
+    requests = shared.memory.with_scope(tenant=FOREIGN_REQUESTS.tenant, agent=FOREIGN_REQUESTS.agent)
+    assert id in {row.id for row in requests.audit()}
+    assert id not in {row.id for row in shared.memory.with_scope(user="bob").audit()}
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -183,7 +183,11 @@ class AuditLog(Protocol):
         """Append an entry (a denied write, use of a key) and return its number."""
 
     def note_foreign(self, scope: Scope, asked: Sequence[tuple[str, str]]) -> int:
-        """Append an entry for each requested (verb, id) whose id belongs to another scope. Returns their number."""
+        """Note which of the requested (verb, id) have ids of other scopes, in the log of `FOREIGN_REQUESTS`: the one who asked
+        finds the same in the own log as for an absent id, nothing. One entry a verb. Returns their number."""
+
+    def count(self, scope: Scope) -> int:
+        """The number of the scope's entries."""
 
     def last(self, scope: Scope) -> int:
         """The number of the scope's last entry, 0 if there is none. Every change of a record advances it. Cheap to read."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -87,9 +86,19 @@ class Lookups:
         return versions
 
     def audit(self, scope: Scope, since: datetime | str | None, limit: int) -> Sequence[AuditRow]:
-        """The trail, newest first."""
+        """The audit log, newest first. Entries are numbered within the scope: the store's numbers count what others do."""
         start = None if since is None else parse_time(since, "since")
-        return self._store.audit(scope, since=start, limit=check_int(limit, "limit", 1, 10_000))
+        rows = self._store.audit(scope, since=start, limit=check_int(limit, "limit", 1, 10_000))
+        total = self._store.audit_log.count(scope) if rows else 0
+        return [replace(row, number=total - at) for at, row in enumerate(rows)]
+
+    def close_cursor(self, scope: Scope, about: str, sequence: int) -> str:
+        """A cursor of another list of the scope."""
+        return _closed(sequence, self._seal(scope, about))
+
+    def open_cursor(self, scope: Scope, about: str, cursor: str) -> int:
+        """The position of such a cursor; ValidationError for one of another list or scope."""
+        return _opened(cursor, self._seal(scope, about))
 
     def _seal(self, *parts: Any) -> bytes:
         """What binds a cursor to its store, scope and query."""
@@ -102,16 +111,23 @@ def _folded(scope: Scope) -> tuple[str, ...]:
 
 
 def _closed(sequence: int, seal: bytes) -> str:
-    mark = hashlib.blake2b(str(sequence).encode(), key=seal, digest_size=8).hexdigest()
-    return base64.urlsafe_b64encode(json.dumps([sequence, mark]).encode()).decode().rstrip("=")
+    """A cursor: the position, hidden, because the numbers of a store count the records of others, and a mark that proves it."""
+    mark = hashlib.blake2b(sequence.to_bytes(8, "big"), key=seal, digest_size=8).digest()
+    return base64.urlsafe_b64encode(mark + _hide(sequence.to_bytes(8, "big"), mark, seal)).decode().rstrip("=")
+
+
+def _hide(position: bytes, mark: bytes, seal: bytes) -> bytes:
+    """A position under a pad that only the seal gives; twice is once not."""
+    pad = hashlib.blake2b(mark, key=seal, digest_size=8, person=b"cursor").digest()
+    return bytes(one ^ other for one, other in zip(position, pad, strict=True))
 
 
 def _opened(cursor: str, seal: bytes) -> int:
     try:
         raw = base64.urlsafe_b64decode(cursor[:200] + "=" * (-len(cursor[:200]) % 4))
-        sequence, _ = json.loads(raw)
-        if isinstance(sequence, int) and _closed(sequence, seal) == cursor.rstrip("="):
+        sequence = int.from_bytes(_hide(raw[8:], raw[:8], seal), "big")
+        if _closed(sequence, seal) == cursor.rstrip("="):
             return sequence
-    except (ValueError, TypeError, AttributeError, RecursionError):
+    except (ValueError, TypeError, AttributeError, OverflowError):
         pass
     raise ValidationError(f"cursor {cursor!r:.60} does not belong to this query: pass the cursor of the page before, unchanged.")

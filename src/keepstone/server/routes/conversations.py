@@ -115,17 +115,10 @@ def _read_records(
         rows = caller.backend.messages(caller.scope, session, limit=last) if last else []
         return [record for _, record in rows], None
     limit = limit or _DEFAULT_PAGE_MESSAGES
-    rows = caller.backend.messages(caller.scope, session, after=_parse_cursor(cursor), limit=limit + 1, oldest=True)
-    next_cursor = str(rows[limit - 1][0]) if len(rows) > limit else None
+    after = 0 if cursor is None else caller.backend.open_cursor(caller.scope, session, cursor)
+    rows = caller.backend.messages(caller.scope, session, after=after, limit=limit + 1, oldest=True)
+    next_cursor = caller.backend.close_cursor(caller.scope, session, rows[limit - 1][0]) if len(rows) > limit else None
     return [record for _, record in rows[:limit]], next_cursor
-
-
-def _parse_cursor(cursor: str | None) -> int:
-    if cursor is None:
-        return 0
-    if not (cursor.isascii() and cursor.isdecimal() and len(cursor) <= 18):
-        raise ValidationError(f"cursor is {cursor!r:.40}: use the cursor of the previous page.")
-    return int(cursor)
 
 
 @operation(router, "GET", f"{_SESSION}/window", "window")

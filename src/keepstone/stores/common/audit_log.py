@@ -11,8 +11,9 @@ from keepstone.stores.common.scope_catalog import StorePart
 from keepstone.stores.common.transaction import Transaction
 from keepstone.stores.common.write_context import GENESIS, audit, chain_hash
 from keepstone.text.times import instant, micros
-from keepstone.types import Scope
+from keepstone.types import FOREIGN_REQUESTS, Scope
 
+_MAX_NAMED_IDS = 5  # in the entry of a foreign request
 _NEVER = 2**62  # the chain start of a tenant without chained entries
 
 
@@ -23,15 +24,20 @@ class StoredAuditLog(StorePart):
         return self._catalog.change(scope, lambda db, context: audit(db, context, verb, action, None, id, 0, source, reasons))
 
     def note_foreign(self, scope: Scope, asked: Sequence[tuple[str, str]]) -> int:
-        def work(db: Transaction) -> int:
-            number = self._catalog.number(db, scope)
+        if not asked:
+            return 0
+        with self._catalog.reading(scope) as (db, number):
             theirs = [each for each in asked if db.one("record_in_other_scope", (number or 0, each[1])) is not None]
-            for verb, id in theirs:
-                context = self._catalog.write_context(db, scope)
-                audit(db, context, verb, "denied", None, id, 0, "system", ("the id belongs to another scope",))
-            return len(theirs)
+        for verb in dict.fromkeys(verb for verb, _ in theirs):
+            ids = [id for asked_verb, id in theirs if asked_verb == verb]
+            named = ", ".join(dict.fromkeys(ids[:_MAX_NAMED_IDS]))
+            reason = f"{scope.tenant}/{scope.agent}/{scope.user} asked for ids of other scopes, {len(ids)} times: {named}"
+            self.note(FOREIGN_REQUESTS, verb, "denied", "system", (reason,), ids[0])
+        return len(theirs)
 
-        return self._catalog.write(scope.tenant, work) if asked else 0
+    def count(self, scope: Scope) -> int:
+        with self._catalog.reading(scope) as (db, number):
+            return int(db.one("audit_count", (number,))[0])
 
     def last(self, scope: Scope) -> int:
         with self._catalog.reading(scope) as (db, number):

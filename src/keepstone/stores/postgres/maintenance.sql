@@ -12,6 +12,9 @@ FROM audit AS a LEFT JOIN scope AS s USING (tenant, scope) WHERE a.tenant = :ten
 -- name: audit_newest
 SELECT max(number) FROM audit WHERE tenant = :tenant AND scope = $1
 
+-- name: audit_count
+SELECT count(*) FROM audit WHERE tenant = :tenant AND scope = $1
+
 -- name: audit_days
 SELECT min(at) AS first FROM audit WHERE tenant = :tenant AND scope = $1 AND at >= $2 GROUP BY at / 86400000000 ORDER BY first
 

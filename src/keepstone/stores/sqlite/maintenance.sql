@@ -20,6 +20,9 @@ FROM audit AS a LEFT JOIN scope AS s USING (scope) WHERE coalesce(s.tenant, '') 
 -- name: audit_newest
 SELECT max(number) FROM audit WHERE scope = ?
 
+-- name: audit_count
+SELECT count(*) FROM audit WHERE scope = ?
+
 -- name: audit_days
 SELECT min(at) AS first FROM audit WHERE scope = ? AND at >= ? GROUP BY at / 86400000000 ORDER BY first
 

@@ -31,7 +31,7 @@ from keepstone.testing.builders import (
     vector,
 )
 from keepstone.testing.builders import vector as vector_of
-from keepstone.types import Scope
+from keepstone.types import FOREIGN_REQUESTS, Scope
 
 
 def flag(store: Store, id: str, kind: FlagKind = "stale", reason: str = "it is old") -> int:
@@ -215,9 +215,13 @@ class MaintenanceContract(NeedsStore):
         before = len(bound.audit(AWAY))
         assert bound.audit_log.note_foreign(HOME, []) == 0
         assert bound.audit_log.note_foreign(HOME, [("get", "m_none"), ("get", mine)]) == 0
-        assert bound.audit_log.note_foreign(HOME, [("get", theirs), ("forget", theirs), ("get", "m_none")]) == 2
-        rows = [row for row in bound.audit(HOME) if row.action == "denied"]
-        assert sorted((row.verb, row.id) for row in rows) == [("forget", theirs), ("get", theirs)]
+        assert bound.audit(FOREIGN_REQUESTS) == []
+        own = bound.audit_log.count(HOME)
+        asked = [("get", theirs), ("forget", theirs), ("get", "m_none"), ("get", theirs)]
+        assert bound.audit_log.note_foreign(HOME, asked) == 3
+        rows = bound.audit(FOREIGN_REQUESTS)
+        assert sorted((row.verb, row.id, row.action) for row in rows) == [("forget", theirs, "denied"), ("get", theirs, "denied")]
+        assert bound.audit_log.count(HOME) == own == len(bound.audit(HOME)), "who asked sees what an absent id leaves"
         assert len(bound.audit(AWAY)) == before, "the owner's audit log stays unchanged"
 
     def test_the_days_on_which_anything_was_done(self, bound: Store) -> None:
