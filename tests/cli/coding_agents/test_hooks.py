@@ -132,6 +132,8 @@ def test_a_session_in_another_worktree_gets_what_the_first_one_said(client: Clie
     assert asked.startswith("<memory note=")
     again = client.fire("UserPromptSubmit", "three", other, prompt="What is the staging server of the shop called?")
     assert "called heron" not in again  # the session has it already
+    fact = client.fire("UserPromptSubmit", "five", other, prompt="Which package manager do I prefer?")
+    assert fact.count("pnpm") == 1  # not the message that it was learned from as well
     assert client.fire("UserPromptSubmit", "two", other, prompt="Write a haiku about the moon over Kyoto.") == ""
     assert client.fire("SessionStart", "two", other, source="resume") == ""
 

@@ -52,6 +52,8 @@ class HookHandler:
             return _as_answer(client, payload, self._start(memory, agent, payload, session))
         if event == "prompt":
             return _as_answer(client, payload, self._prompt(memory, payload, session))
+        if event == "session-end":
+            self._shown.pop(session, None)
         self._capture(memory, client, session, payload)
         return ""
 
@@ -63,7 +65,7 @@ class HookHandler:
         sections = [("About the user:", _list_facts(self._memory))]
         if agent is not None:
             sections.append((f"About {escape_text(agent)}:", _list_facts(memory)))
-        shown = self._shown.setdefault(session, set())
+        shown = self._shown[session] = set()  # a compacted or cleared session has lost what it was given
         lines: list[str] = []
         chars = START_TOKENS * _CHARS_PER_TOKEN
         for heading, records in sections:
@@ -86,8 +88,8 @@ class HookHandler:
         hits: list[Hit] = [hit for each in scopes for hit in each.recall(prompt[:4000], limit=_MAX_HITS * 2)]
         new = [hit for hit in hits if hit.record.session != session and hit.record.id not in shown]
         new.sort(key=lambda hit: -hit.score)
-        new = [hit for hit in new if hit.score >= _MIN_SHARE * new[0].score]
-        chosen = _take([hit.record for hit in new[:_MAX_HITS]], PROMPT_TOKENS * _CHARS_PER_TOKEN)
+        close = [hit.record for hit in new if hit.score >= _MIN_SHARE * new[0].score]
+        chosen = _take(_drop_sources(close)[:_MAX_HITS], PROMPT_TOKENS * _CHARS_PER_TOKEN)
         shown.update(record.id for record in chosen)
         return "\n".join([OPEN, *map(render_line, chosen), CLOSE]) if chosen else ""
 
@@ -152,6 +154,17 @@ def _list_facts(memory: Memory) -> list[Record]:
         key=lambda record: (record.tag not in _PROFILE_TAGS, -record.importance, -record.updated_at.timestamp(), record.id)
     )
     return active
+
+
+def _drop_sources(records: Iterable[Record]) -> list[Record]:
+    """The records without the messages that a fact before them was learned from."""
+    kept: list[Record] = []
+    sources: set[str] = set()
+    for record in records:
+        if record.id not in sources:
+            kept.append(record)
+            sources.update(record.parents)
+    return kept
 
 
 def _open_threads(memory: Memory, session: str) -> list[Record]:
