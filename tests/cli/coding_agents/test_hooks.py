@@ -21,6 +21,7 @@ from keepstone import Memory
 from keepstone.cli.coding_agents.hooks import HookHandler
 from keepstone.cli.coding_agents.project import find_project
 from keepstone.cli.coding_agents.transcripts import read_transcript
+from keepstone.errors import RateLimited
 from tests.cli.support import process, surroundings
 
 
@@ -202,6 +203,21 @@ def test_a_message_is_captured_once_and_what_was_forgotten_stays_so(memory: Memo
     with client.transcript("one").open("a") as file:
         file.write('ne"}, "uuid": "late"}\n')
     assert capture() == ["Noted.", "half a line"]
+
+
+def test_what_a_rate_limit_refuses_is_captured_the_next_time(client: Client, tmp_path: Path) -> None:
+    for number in range(5):
+        client.say("one", "user", f"Remark {number} about the shop.")
+    payload = {"session_id": "one", "transcript_path": str(client.transcript("one"))}
+    with Memory.open(str(tmp_path / "limited.db"), settings={"writes_per_minute": 3}) as memory:
+        with pytest.raises(RateLimited, match="2 messages wait for the next hook: at most 3 writes a minute"):
+            HookHandler(memory, tmp_path / "marks").answer("stop", "claude-code", "off", payload, str(tmp_path))
+        assert len(memory.conversation("one")) == 3
+    with Memory.open(str(tmp_path / "limited.db")) as memory:
+        HookHandler(memory, tmp_path / "marks").answer("stop", "claude-code", "off", payload, str(tmp_path))
+        assert [message.content for message in memory.conversation("one")] == [
+            f"Remark {number} about the shop." for number in range(5)
+        ]
 
 
 def test_the_budget_and_the_fence_hold_for_what_is_injected(memory: Memory, tmp_path: Path) -> None:

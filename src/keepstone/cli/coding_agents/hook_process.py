@@ -29,6 +29,7 @@ IDLE_SECONDS = 900.0  # after which the resident process ends
 _RETRY_SECONDS = 0.02
 _MAX_INPUT_BYTES = 9 * 1024 * 1024
 _OPTIONS = ("client", "project", "db", "tenant", "agent", "user", "embedder")
+_accepted: list[str] = []  # the event, once the resident process has begun to answer
 DEFAULTS = {"client": "claude-code", "project": "auto"}
 
 
@@ -89,7 +90,8 @@ def _limit_time(event: str, seconds: float) -> None:
     """End the process at the limit, whatever it is doing then."""
 
     def end(number: int, frame: FrameType | None) -> NoReturn:
-        log_hook_error(event, f"no answer within {seconds:g} s")
+        if not _accepted:
+            log_hook_error(event, f"no answer within {seconds:g} s")
         os._exit(0)
 
     if hasattr(signal, "setitimer"):
@@ -122,7 +124,9 @@ def _ask_resident(request: Mapping[str, Any], options: Mapping[str, str], deadli
                 connection.connect(address)
                 connection.sendall(json.dumps(request).encode())
                 connection.shutdown(socket.SHUT_WR)
-                answer = json.loads(b"".join(iter(lambda: connection.recv(65_536), b"")))
+                received = connection.recv(65_536)
+                _accepted.append(request["event"])
+                answer = json.loads(received + b"".join(iter(lambda: connection.recv(65_536), b"")))
             break
         except (FileNotFoundError, ConnectionError):
             if started is None:
@@ -217,6 +221,8 @@ def _reply(resident: _Resident, connection: socket.socket, working: Any) -> None
         try:
             request = json.loads(b"".join(iter(lambda: connection.recv(65_536), b"")))
             event = request["event"]
+            if event not in LIMIT_SECONDS:
+                connection.sendall(b" ")  # the hook may end: the capture goes on
             with contextlib.nullcontext() if event in LIMIT_SECONDS else working:
                 answer = {"text": resident.answer(request)}
         except Exception as error:

@@ -10,6 +10,7 @@ import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,10 @@ from keepstone.cli.coding_agents.connect import get_client
 from keepstone.cli.coding_agents.folders import create_folder
 from keepstone.cli.coding_agents.project import project_agent
 from keepstone.cli.coding_agents.transcripts import Said, read_transcript
+from keepstone.errors import RateLimited
 from keepstone.memory import Memory
 from keepstone.recall.render import CLOSE, OPEN, escape_text, render_line
-from keepstone.types import MESSAGE, Hit, Record
+from keepstone.types import MESSAGE, Hit, Receipt, Record
 
 START_TOKENS, PROMPT_TOKENS = 1200, 500  # budgets of what is injected
 _CHARS_PER_TOKEN = 4
@@ -112,15 +114,24 @@ class HookHandler:
             self._store(memory, client, session, batch, known, mark)
 
     def _store(self, memory: Memory, client: str, session: str, batch: Sequence[Said], known: set[Any], mark: Path) -> None:
-        """Store a batch, then how far it goes: after a kill in between, its messages are known by their ids."""
+        """Store a batch, then how far it goes: after a kill in between, its messages are known by their ids. What a rate limit
+        refuses is left for the next time. Raises RateLimited."""
         new = [said for said in batch if said.id not in known]
         messages = [replace(said.message, metadata={"client": client, "transcript_id": said.id}) for said in new]
-        if messages:
-            memory.ingest(messages, session=session)
-        create_folder(self._folder)
-        temporary = mark.with_suffix(".new")
-        temporary.write_text(json.dumps({"next": batch[-1].next}), encoding="ascii")
-        os.replace(temporary, mark)
+        receipts = memory.ingest(messages, session=session) if messages else []
+        late = next((said.id for said, receipt in zip(new, receipts, strict=True) if _is_limited(receipt)), None)
+        taken = list(takewhile(lambda said: said.id != late, batch))
+        if taken:
+            create_folder(self._folder)
+            temporary = mark.with_suffix(".new")
+            temporary.write_text(json.dumps({"next": taken[-1].next}), encoding="ascii")
+            os.replace(temporary, mark)
+        if late is not None:
+            raise RateLimited(f"{len(batch) - len(taken)} messages wait for the next hook: {'; '.join(receipts[-1].reasons)}")
+
+
+def _is_limited(receipt: Receipt) -> bool:
+    return receipt.action == "refused" and any("try again in" in reason for reason in receipt.reasons)
 
 
 def _read_mark(mark: Path) -> int:
