@@ -192,6 +192,7 @@ class Hit:
     score: float  # 0 to 1: the probability that it answers the question
     signals: Mapping[str, float]
     passage: Passage | None = None  # None: the record holds the whole text
+    superseded_by: str | None = None  # the id of a later record that probably replaces what this one says; None: none is known
 
     @property
     def content(self) -> str:

@@ -211,7 +211,7 @@ def test_the_fields_of_a_record() -> None:
 def test_the_fields_of_other_values() -> None:
     assert [each.name for each in fields(Receipt)] == ["action", "id", "version", "reasons", "learned", "usage", "retry_after"]
     assert [each.name for each in fields(ForgetReceipt)] == ["forgotten", "ids", "erased", "reasons", "places", "summarised"]
-    assert [each.name for each in fields(Hit)] == ["record", "score", "signals", "passage"]
+    assert [each.name for each in fields(Hit)] == ["record", "score", "signals", "passage", "superseded_by"]
     assert [each.name for each in fields(Passage)] == ["text", "start", "end", "length"]
     assert isinstance(inspect.getattr_static(Hit, "content"), property)
     assert isinstance(inspect.getattr_static(Hit, "id"), property)

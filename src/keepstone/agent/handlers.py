@@ -98,17 +98,21 @@ class Toolbox:
         if query is not None and not isinstance(query, str):
             raise ValidationError(f"query must be text, got {type(query).__name__}.")
         texts = _text_filter(given)
+        replaced: dict[str, str] = {}
         if query and query.strip():
             more = min(limit + len(leave_out) + 2, _MAX_LISTED)
             found = self._recalling.search(scope, RecallQuery.parse(query, limit=more, tag=tag, filter=texts))
             hits = [hit for hit in found if hit.id not in leave_out and not asked(hit.record, query)][:limit]
             records = [hit.record for hit in hits]
+            replaced = {hit.id: hit.superseded_by for hit in hits if hit.superseded_by is not None}
         else:
             records = self._listed(scope, None if tag is None else clean_name(tag, "tag"), limit, parse(texts))
         shown: list[dict[str, Any]] = []
         room = _MAX_ANSWER_CHARS
         for record in records:
             each = _shown(record)
+            if record.id in replaced:
+                each["superseded_by"] = replaced[record.id]
             room -= len(each["content"]) + 200
             if room < 0 and shown:
                 break

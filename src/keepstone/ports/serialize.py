@@ -38,8 +38,7 @@ def outline(value: Any) -> Any:
     """`document` for a JSON encoder that knows dataclasses and times: only values that differ from their fields are converted.
     Ten times as fast."""
     if isinstance(value, Hit):
-        parts = {"record": value.record, "score": value.score, "signals": value.signals, "passage": value.passage}
-        return {"id": value.id, "content": value.content, "reasons": because(value.signals), **parts}
+        return {"id": value.id, "content": value.content, "reasons": because(value.signals), **_field_values(value)}
     if isinstance(value, Recall):
         hits = [{"rank": rank, **outline(hit)} for rank, hit in enumerate(value.hits, 1)]
         return {**_field_values(value), "hits": hits}
@@ -74,4 +73,6 @@ def because(signals: Mapping[str, float]) -> list[str]:
         reasons.append(f"shares words ({coverage:.0%} of the question)")
     if signals.get("time", 0.0) >= 1:
         reasons.append("of the time asked about")
+    if current := signals.get("current", 0.0):
+        reasons.append("replaces an earlier statement" if current > 0 else "a later statement replaces it")
     return reasons or ["passed the filters; no closer match"]

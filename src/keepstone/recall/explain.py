@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from functools import cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from keepstone.recall.features import NAMES, Features
-from keepstone.recall.fusion import asking_points, measure_own_relevance, weights
+from keepstone.recall.fusion import asking_points, best_relevance, measure_own_relevance, order_candidates, weights
 from keepstone.recall.question import Question
+from keepstone.recall.supersession import Supersession
+from keepstone.text.times import instant
+
+if TYPE_CHECKING:
+    from keepstone.recall.flow import Ranking
 
 # The features by subject, as Hit.signals and explanations show them.
 GROUPS: dict[str, tuple[str, ...]] = {
@@ -55,11 +61,64 @@ def hit_signals(features: Features, positions: NDArray[np.int64], relevance: NDA
     return [dict(zip(_SIGNALS, values, strict=True)) for values in table.round(4).tolist()]
 
 
+def explain_standing(
+    ranking: Ranking, position: int, rank: int | None, limit: int, now_micros: int, min_trust: float
+) -> list[str]:
+    """Where a record ranks, or what kept it out."""
+    if rank is not None:
+        return [explain_rank(rank, len(ranking.order), limit)]
+    view, slot = ranking.view, int(ranking.features.shown[position])
+    if not view.active[slot]:
+        return ["it is not active: it was quarantined, archived, or replaced after it expired"]
+    if view.expires[slot] <= now_micros:
+        return ["it has expired"]
+    if view.trusts[slot] < np.float32(min_trust):
+        trust = float(view.trusts[slot])
+        return [f"the trust of its source is {trust:.1f}, below the setting min_trust={min_trust:g}: use min_trust=0"]
+    if view.steps[slot]:
+        return ["it is a step of a task: use tag='step', or the session of the task"]
+    best = best_relevance(order_candidates(ranking.features.slots, ranking.sums, view.sequences), ranking.relevance, limit)
+    if best < ranking.threshold.best_required:
+        reason = (
+            f"nothing is recalled: the best relevance is {best:.2f}, below the threshold "
+            f"{ranking.threshold.best_required:.2f} that unrelated memories reach by chance in a scope of this size: "
+            "use min_similarity=0 to see it"
+        )
+    elif ranking.confidence.any < ranking.min_confidence:
+        reason = (
+            f"nothing is recalled: the confidence that any memory answers is {ranking.confidence.any:.2f}, below "
+            f"min_confidence={ranking.min_confidence:g}: use min_confidence=0 or min_similarity=0 to see it"
+        )
+    else:
+        needed = ranking.threshold.required(best)
+        relevance = float(ranking.relevance[position])
+        reason = f"its relevance {relevance:.2f} is below the threshold {needed:.2f}: use min_similarity=0 to see it"
+    if view.embedded[slot]:
+        return [reason]
+    return [reason, "it has no vector yet, so only its keywords count: run upkeep.reembed()"]
+
+
 def explain_rank(rank: int, candidates: int, limit: int) -> str:
     """Where a record ranks."""
     if rank <= limit:
         return f"rank {rank} of {candidates} candidates: it is recalled"
     return f"rank {rank} of {candidates} candidates: only the first {limit} are returned, raise limit"
+
+
+def explain_replacement(superseded: Supersession | None, position: int) -> list[str]:
+    """What replaces a record, or that it replaces another, as a sentence."""
+    if superseded is None:
+        return []
+    points = superseded.points.get(position, 0.0)
+    replacement = superseded.replacements.get(position)
+    if replacement is not None:
+        until = instant(replacement.said_at_micros)
+        return [
+            f"current {points:+.1f}: it held until {until.day} {until:%b %Y}; {replacement.newer_id} replaces it, probability "
+            f"{replacement.probability:.2f}"
+        ]
+    replaced = [each.probability for each in superseded.replacements.values() if each.newer == position]
+    return [f"current {points:+.1f}: it replaces an earlier statement with probability {max(replaced):.2f}"] if replaced else []
 
 
 def explain_score(features: Features, position: int, question: Question) -> list[str]:

@@ -25,7 +25,6 @@ from keepstone.recall.confidence import Confidence, ScoredCandidates
 from keepstone.recall.features import Features, score_candidates
 from keepstone.recall.fusion import (
     RelevanceThreshold,
-    best_relevance,
     estimate_scores,
     measure_own_relevance,
     measure_relevance,
@@ -36,6 +35,7 @@ from keepstone.recall.query import RecallQuery
 from keepstone.recall.question import Question, parse_question
 from keepstone.recall.selection import MAX_RERANKED, fit_budget, rerank
 from keepstone.recall.standing import MAX_STANDING, asks_for_work, choose_standing, raise_standing, rank_in, standing_slots
+from keepstone.recall.supersession import Supersession, replaces_nothing, supersede
 from keepstone.recall.time_window import (
     describe_empty,
     measure_near,
@@ -49,6 +49,7 @@ from keepstone.scope_index.cache import IndexCache
 from keepstone.scope_index.columns import ScopeIndex, View
 from keepstone.scope_index.mapped_index import MappedView
 from keepstone.text.passages import record_number
+from keepstone.text.revisions import load_model
 from keepstone.text.sentences import MAX_PASSAGE_CHARS, first_stop
 from keepstone.text.times import micros
 from keepstone.text.words import has_visible_text
@@ -77,6 +78,7 @@ class Ranking:
     ranked_at: datetime
     snapshot: Snapshot | None = None
     population: int | None = None  # records of the scope, where only a part of it was scored
+    superseded: Supersession | None = None
 
     def sequences(self, positions: NDArray[np.int64]) -> list[int]:
         """The sequences of candidates."""
@@ -94,7 +96,19 @@ class Ranking:
 
     def signals(self, positions: NDArray[np.int64]) -> list[dict[str, float]]:
         """The parts of candidates' scores by name."""
-        return explain.hit_signals(self.features, positions, self.relevance)
+        signals = explain.hit_signals(self.features, positions, self.relevance)
+        points = {} if self.superseded is None else self.superseded.points
+        if not points:
+            return signals
+        return [
+            {**parts, "current": points[position]} if position in points else parts
+            for position, parts in zip(positions.tolist(), signals, strict=True)
+        ]
+
+    def superseded_by(self, position: int) -> str | None:
+        """The id of the record that replaces a candidate."""
+        replacement = None if self.superseded is None else self.superseded.replacements.get(position)
+        return None if replacement is None else replacement.newer_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,47 +247,14 @@ class RecallFlow:
         rank = int(ranks[0]) + 1 if len(ranks) else None
         recalled = rank is not None and rank <= query.limit
         reasons = [
-            *self._explain_standing(ranking, position, rank, query.limit),
+            *explain.explain_standing(ranking, position, rank, query.limit, micros(self._clock()), self._min_trust),
+            *explain.explain_replacement(ranking.superseded, position),
             *explain.explain_score(ranking.features, position, ranking.question),
             *ranking.notes,
             *(["a reranker is set: it may have changed the order of the best hits"] if self._reranker else []),
         ]
         score = float(ranking.confidence.scores(ranking.sums[position : position + 1])[0])
         return Explanation(id, recalled, rank, round(score, 4), ranking.signals(positions)[0], tuple(reasons))
-
-    def _explain_standing(self, ranking: Ranking, position: int, rank: int | None, limit: int) -> list[str]:
-        """Where a record ranks, or what kept it out."""
-        if rank is not None:
-            return [explain.explain_rank(rank, len(ranking.order), limit)]
-        view, slot = ranking.view, int(ranking.features.shown[position])
-        if not view.active[slot]:
-            return ["it is not active: it was quarantined, archived, or replaced after it expired"]
-        if view.expires[slot] <= micros(self._clock()):
-            return ["it has expired"]
-        if view.trusts[slot] < np.float32(self._min_trust):
-            trust = float(view.trusts[slot])
-            return [f"the trust of its source is {trust:.1f}, below the setting min_trust={self._min_trust:g}: use min_trust=0"]
-        if view.steps[slot]:
-            return ["it is a step of a task: use tag='step', or the session of the task"]
-        best = best_relevance(order_candidates(ranking.features.slots, ranking.sums, view.sequences), ranking.relevance, limit)
-        if best < ranking.threshold.best_required:
-            reason = (
-                f"nothing is recalled: the best relevance is {best:.2f}, below the threshold "
-                f"{ranking.threshold.best_required:.2f} that unrelated memories reach by chance in a scope of this size: "
-                "use min_similarity=0 to see it"
-            )
-        elif ranking.confidence.any < ranking.min_confidence:
-            reason = (
-                f"nothing is recalled: the confidence that any memory answers is {ranking.confidence.any:.2f}, below "
-                f"min_confidence={ranking.min_confidence:g}: use min_confidence=0 or min_similarity=0 to see it"
-            )
-        else:
-            needed = ranking.threshold.required(best)
-            relevance = float(ranking.relevance[position])
-            reason = f"its relevance {relevance:.2f} is below the threshold {needed:.2f}: use min_similarity=0 to see it"
-        if view.embedded[slot]:
-            return [reason]
-        return [reason, "it has no vector yet, so only its keywords count: run upkeep.reembed()"]
 
     # -- ranking --------------------------------------------------------------------------------------------------
     def rank(self, scope: Scope, query: RecallQuery, also: int | None = None, view: View | None = None) -> Ranking:
@@ -326,7 +307,8 @@ class RecallFlow:
         fact_count = int(np.count_nonzero(is_fact)) if candidates is None else candidates.facts
         of_all = RelevanceThreshold.of(None, population or int(np.count_nonzero(usable)), question)
         of_facts = RelevanceThreshold.among_facts(fact_count, question)  # facts are few beside messages: chance reaches less
-        scored = ScoredCandidates(view, question, first, features, relevance, sums, is_fact, of_all, of_facts)
+        texts = partial(replaces_nothing, fetch)
+        scored = ScoredCandidates(view, question, first, features, relevance, sums, is_fact, of_all, of_facts, texts)
         min_similarity = self._min_similarity if query.min_similarity is None else query.min_similarity
         if min_similarity is not None:  # the caller's own threshold applies to each record by itself, and nothing else does
             min_confidence = query.min_confidence or 0.0
@@ -342,9 +324,11 @@ class RecallFlow:
         if work == "task" or (work and len(found.order)):
             standing, sums = rank_in(view, first, features.slots, usable, found.sums, found.order, query.limit)
             found = replace(found, order=standing, sums=sums)
+        readable = vector if self.embedder is not None and self.embedder.id in load_model().embedders else None
+        superseded = supersede(view, question, readable, features, usable, found.sums, found.order, query.limit, fetch)
         return Ranking(
-            view, question, features, usable, relevance, found.sums, found.order, found.threshold, found.confidence,
-            min_confidence, notes, now, loaded.snapshot, population,
+            view, question, features, usable, relevance, superseded.sums, superseded.order, found.threshold, found.confidence,
+            min_confidence, notes, now, loaded.snapshot, population, superseded,
         )  # fmt: skip
 
     def _fetch_slots(self, scope: Scope, loaded: _LoadedScope, slots: NDArray[np.int64]) -> Sequence[Record | None]:
@@ -466,6 +450,8 @@ class RecallFlow:
         records: Sequence[Record | None]
         if ranking.snapshot is not None:
             records = [ranking.snapshot.records[slot] for slot in ranking.features.slots[positions]]
+        elif ranking.superseded is not None and all(position in ranking.superseded.records for position in positions.tolist()):
+            records = [ranking.superseded.records[position] for position in positions.tolist()]
         else:
             records = self._store.fetch(scope, ranking.sequences(positions))
         return self._build_hits(ranking, positions, records)
@@ -476,7 +462,16 @@ class RecallFlow:
         """Hits with their positions; a record that was forgotten meanwhile is None and has no hit."""
         scores = ranking.confidence.scores(ranking.sums[positions])
         return [
-            (int(position), Hit(self._accesses.with_pending(excerpt), round(float(score), 4), signals, passage))
+            (
+                int(position),
+                Hit(
+                    self._accesses.with_pending(excerpt),
+                    round(float(score), 4),
+                    signals,
+                    passage,
+                    ranking.superseded_by(int(position)),
+                ),
+            )
             for position, shown, score, signals in zip(
                 positions, map(ranking.show, positions, records), scores, ranking.signals(positions), strict=True
             )

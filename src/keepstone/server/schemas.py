@@ -26,6 +26,7 @@ class LessonSchema(BaseModel):
     record: Record
     score: float
     signals: dict[str, float] = Field(description="The parts of its score by name.")
+    superseded_by: str | None = Field(description="A later record that probably replaces what this one says.")
 
 
 class HitSchema(LessonSchema):

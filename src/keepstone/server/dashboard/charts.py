@@ -15,6 +15,7 @@ SCORE_PARTS = {
     "speaker": "speaker",
     "time": "time",
     "form": "form",
+    "current": "current",
 }  # signal: label
 _WIDTH, _HEIGHT = 1000, 200
 

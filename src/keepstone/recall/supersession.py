@@ -1,0 +1,184 @@
+"""What is true now: a later statement about the same thing comes before the earlier one that it replaces. Pure.
+
+By vectors, the later candidates that may replace one of the best hits are chosen; by their texts, each pair is judged
+(`text.revisions`). What is replaced stays among the hits, after what replaces it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from keepstone.ports.values import Vector
+from keepstone.recall.candidates import Column, Slots
+from keepstone.recall.features import Features
+from keepstone.recall.question import Question
+from keepstone.scope_index.columns import View
+from keepstone.text.revisions import VectorPoints, leaves_standing, load_model, revision_probabilities
+from keepstone.types import MESSAGE, Record
+
+MIN_PROBABILITY = 0.2  # from which a later statement replaces an earlier one
+_MAX_OLDER = 3  # best hits whose replacements are looked for
+_MAX_READ = 4  # later statements that are read for each
+_MIN_POINTS = 2.5  # by vectors, from which a pair is read
+_OF_THE_PAST = re.compile(
+    r"\b(?:did|used to|before|previous(?:ly)?|former(?:ly)?|earlier|originally|at first|back then|back when|in the past|until"
+    r"|old (?:one|job|home|house|flat|address|phone|car|number|name|boss))\b",
+    re.IGNORECASE,
+)
+
+Order = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Replacement:
+    """A candidate that a later one replaces: the positions of both, the id of the later record, when it was said, and how sure
+    this is."""
+
+    older: int
+    newer: int
+    newer_id: str
+    said_at_micros: int
+    probability: float
+
+
+@dataclass(frozen=True, slots=True)
+class Supersession:
+    """The order of hits with replacements before what they replace, the sums by position, and what each gained or lost by it."""
+
+    order: Order
+    sums: Column
+    replacements: dict[int, Replacement] = field(default_factory=dict)  # by the position of the older
+    points: dict[int, float] = field(default_factory=dict)  # by position
+    records: dict[int, Record | None] = field(default_factory=dict)  # that were read for it, by position
+
+
+def supersede(
+    view: View,
+    question: Question,
+    vector: Vector | None,
+    features: Features,
+    usable: NDArray[np.bool_],
+    sums: Column,
+    order: Order,
+    limit: int,
+    fetch: Callable[[Slots], Sequence[Record | None]],
+) -> Supersession:
+    """Put later statements before those of the best hits that they replace. A question about the past keeps its order. The
+    records of the first `limit` hits are fetched with those that are read."""
+    if vector is None or not len(order):
+        return Supersession(order, sums)
+    pairs = _find_pairs(view, vector, features, usable, order)
+    if not pairs:
+        return Supersession(order, sums)
+    positions = sorted({*order[:limit].tolist(), *(position for older, newer, _ in pairs for position in (older, newer))})
+    records = dict(zip(positions, fetch(features.slots[positions]), strict=True))
+    replacements = _judge(view, question, features, pairs, records)
+    if not replacements or _OF_THE_PAST.search(question.text) or question.time is not None:
+        return Supersession(order, sums, replacements, records=records)
+    return replace(_move(order, sums, replacements), records=records)
+
+
+def replaces_nothing(fetch: Callable[[Slots], Sequence[Record | None]], older: int, newer: int) -> bool:
+    """Whether the record of one slot surely replaces nothing of another's."""
+    old, new = fetch(np.array([older, newer]))
+    return old is not None and new is not None and leaves_standing(old.content, new.content)
+
+
+def _stated_at(view: View, slots: Slots) -> NDArray[np.int64]:
+    """When each record got its present wording, in microseconds."""
+    stated: NDArray[np.int64] = np.maximum(view.occurred[slots], view.valid_from[slots])
+    return stated
+
+
+def _find_pairs(
+    view: View, vector: Vector, features: Features, usable: NDArray[np.bool_], order: Order
+) -> list[tuple[int, int, VectorPoints]]:
+    """The pairs of positions (older, newer) that are worth reading."""
+    model = load_model()
+    slots = features.slots
+    stated = _stated_at(view, slots)
+    assistant, message = view.codes.get("assistant", -1), view.codes.get(MESSAGE, -1)
+    heads = order[:_MAX_OLDER]
+    heads = heads[features.measured[heads] & (view.roles[slots[heads]] != assistant)]
+    if not len(heads):
+        return []
+    tells = usable[slots] & features.measured & (view.roles[slots] != assistant) & (features.column("asks") == 0)
+    later = np.flatnonzero(tells & (stated > stated[heads].min()))
+    if not len(later):
+        return []
+    vectors = view.vectors[features.shown]
+    points = (vectors[heads] @ model.of_statement + model.common + vector @ model.of_question) @ vectors[later].T
+    points[stated[later] <= stated[heads][:, None]] = -np.inf
+    if message >= 0:  # what one speaker says replaces nothing that another said
+        said = view.kinds[slots] == message
+        other = view.names[slots[later]] != view.names[slots[heads]][:, None]
+        points[other & said[later] & said[heads][:, None]] = -np.inf
+    chosen: list[tuple[int, int]] = []
+    for row in range(len(heads)):
+        best = np.argsort(-points[row])[:_MAX_READ]
+        chosen += [(row, int(column)) for column in best if points[row, column] >= _MIN_POINTS]
+    if not chosen:
+        return []
+    columns = sorted({column for _, column in chosen})
+    place = {column: at for at, column in enumerate(columns)}
+    newer = later[columns]
+    told = np.flatnonzero(tells)
+    fits = vectors[told] @ (model.of_statement @ vectors[newer].T)
+    fits[stated[told][:, None] >= stated[newer]] = -np.inf
+    own = vectors[heads] @ (model.of_statement @ vectors[newer].T)
+    changes = vectors[newer] @ model.change[:-1] + model.change[-1]
+    pairs = []
+    for row, column in chosen:
+        older, at = int(heads[row]), place[column]
+        rivals = fits[told != older, at]
+        rival = float(rivals.max(initial=-np.inf) - own[row, at])
+        pairs.append((older, int(later[column]), VectorPoints(float(points[row, column]), float(changes[at]), rival)))
+    return pairs
+
+
+def _judge(
+    view: View,
+    question: Question,
+    features: Features,
+    pairs: list[tuple[int, int, VectorPoints]],
+    records: dict[int, Record | None],
+) -> dict[int, Replacement]:
+    """Read both texts of each pair; of several replacements the surest counts."""
+    readable = [
+        (older, newer, points, old.content, new.content, new.id)
+        for older, newer, points in pairs
+        if (old := records[older]) is not None and (new := records[newer]) is not None
+    ]
+    probabilities = revision_probabilities([(points, old, new) for _, _, points, old, new, _ in readable], question.text)
+    found: dict[int, Replacement] = {}
+    for (older, newer, _, _, _, id), probability in zip(readable, probabilities, strict=True):
+        if probability >= MIN_PROBABILITY and (older not in found or found[older].probability < probability):
+            said_at = int(_stated_at(view, features.slots[newer : newer + 1])[0])
+            found[older] = Replacement(older, newer, id, said_at, round(probability, 4))
+    return found
+
+
+def _move(order: Order, sums: Column, replacements: dict[int, Replacement]) -> Supersession:
+    """Each replacement directly before the first that it replaces; sums are reassigned so that they fall with the order."""
+    positions: list[int] = order.tolist()
+    for older in order.tolist():
+        replacement = replacements.get(older)
+        if replacement is None:
+            continue
+        newer = replacement.newer
+        if newer in positions:
+            if positions.index(newer) < positions.index(older):
+                continue
+            positions.remove(newer)
+        positions.insert(positions.index(older), newer)
+    arranged = np.array(positions, dtype=np.int64)
+    moved = sums.copy()
+    moved[arranged] = np.sort(sums[arranged])[::-1]
+    affected = {*replacements, *(replacement.newer for replacement in replacements.values())}
+    points = {position: round(float(moved[position] - sums[position]), 4) for position in affected}
+    return Supersession(arranged, moved, replacements, points)

@@ -1,0 +1,286 @@
+"""What a statement does, and whether a later one replaces an earlier one. Pure.
+
+The kinds of a statement (a state, a change, an end, a wish …) are probabilities of a linear model over its words and pairs of
+words; the weights are in `lexicons/statement_kinds.tsv`. They are for English; in other languages the vectors decide alone.
+
+A pair is judged by its vectors: a bilinear form gives a change many points with the statement it changes, whatever its words,
+and with a question that asks for it. It reads vectors of the built-in embedder only. A logistic model over those points and a few
+features of both texts gives the probability. `training/fit_revisions.py` fits all of this.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from itertools import pairwise
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from keepstone.text.english import STOP_WORDS
+from keepstone.text.words import terms
+
+# -- one statement ------------------------------------------------------------------------------------------
+# A state holds now; a change gives it a new value, a correction says what it was all along, an end leaves it without one. The
+# past and a wish leave it as it is, an addition is one more of the same, an episode happened and changed nothing.
+KINDS = ("state", "change", "correction", "end", "past", "wish", "addition", "episode")
+_WEIGHTS_PATH = Path(__file__).parent / "lexicons" / "statement_kinds.tsv"
+_TOKEN = re.compile(r"[a-z]+(?:'[a-z]+)?|[.!?,:;]|\d+")
+_MAX_CHARS = 600
+_NAME = re.compile(r"\b[A-ZÀ-ÖØ-Þ][\w'’-]*\w")
+_SENTENCE_START = re.compile(r"(?:^|[.!?:;]\s+|[\"“(]\s*)$")
+_SELF = re.compile(r"\b(?:i|i'm|i've|i'd|i'll|me|my|mine|we|we're|we've|we'd|we'll|us|our|ours|the user|user)\b", re.IGNORECASE)
+_OTHER = re.compile(r"\b(?:he|she|they|his|her|their|him|them|he's|she's|they're|they've)\b", re.IGNORECASE)
+_KIN = re.compile(
+    r"\b(?:mother|mum|mom|mama|father|dad|papa|brother|sister|son|daughter|wife|husband|partner|girlfriend|boyfriend|fianc[ée]e?"
+    r"|aunt|uncle|cousin|niece|nephew|grandm\w+|grandf\w+|grandpa|granddad|granny|nan|grandson|granddaughter|boss|manager"
+    r"|colleague|neighbours?|neighbors?|flatmate|roommate|friend|team|godchild|twins|kids|children|in-laws)\b",
+    re.IGNORECASE,
+)
+_NUMBER = re.compile(
+    r"\d|\b(?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|half past|noon|midnight)\b", re.IGNORECASE
+)
+_AFTER_NAME = re.compile(
+    r"(?: and [A-Z]\w+)?(?:'s)? (?:is|has|was|lives|works|[a-z]+s|died|moved|got|quit|left|now|sold|passed)\b"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class StatementReading:
+    """A statement: the probability of each kind, the names and the content words in it, and whom it speaks of."""
+
+    kinds: tuple[float, ...]
+    names: frozenset[str]
+    words: frozenset[str]
+    of_self: bool
+    of_other: bool  # a pronoun of the third person
+    kin: frozenset[str]
+    subject: str  # the name or relative that it begins with; "" for none
+    numbered: bool
+
+    def probability(self, *kinds: str) -> float:
+        """The probability that it is of one of some kinds."""
+        return sum(self.kinds[KINDS.index(kind)] for kind in kinds)
+
+
+@lru_cache(maxsize=8192)
+def read_statement(text: str) -> StatementReading:
+    """Read one statement; of a long text the beginning."""
+    head = text[:_MAX_CHARS].replace("’", "'")
+    names = _names(head)
+    kin = frozenset(match[0].lower() for match in _KIN.finditer(head))
+    return StatementReading(
+        kinds=_classify(head),
+        names=names,
+        words=frozenset(term for term in terms(head) if term not in STOP_WORDS),
+        of_self=_SELF.search(head) is not None,
+        of_other=_OTHER.search(head) is not None,
+        kin=kin,
+        subject=_subject(head, names),
+        numbered=_NUMBER.search(head) is not None,
+    )
+
+
+def features_of(text: str) -> set[str]:
+    """The words and pairs of words that the kind of a statement is told by."""
+    tokens = ["<", *("#" if token.isdigit() else token for token in _TOKEN.findall(text.lower())), ">"]
+    return {*tokens, *map(" ".join, pairwise(tokens))}
+
+
+def _classify(text: str) -> tuple[float, ...]:
+    table = _weights()
+    rows = [table[""], *(table[feature] for feature in features_of(text) if feature in table)]
+    sums = [sum(column) for column in zip(*rows, strict=True)]
+    top = max(sums)
+    powers = [math.exp(value - top) for value in sums]
+    total = sum(powers)
+    return tuple(power / total for power in powers)
+
+
+@cache
+def _weights() -> dict[str, tuple[float, ...]]:
+    """The weights of each feature, one for each kind; those of "" are always added."""
+    lines = _WEIGHTS_PATH.read_text(encoding="utf-8").splitlines()
+    entries = (line.split("\t") for line in lines if not line.startswith("##"))
+    return {feature: tuple(int(value) / 32 for value in values) for feature, *values in entries}
+
+
+def _names(text: str) -> frozenset[str]:
+    """Words with a capital, lower-cased; at the start of a sentence only those that are no common word."""
+    found = set()
+    for match in _NAME.finditer(text):
+        word = match[0].removesuffix("'s").lower()
+        if word in STOP_WORDS or word.startswith(("i'", "we'")):
+            continue
+        if not _SENTENCE_START.search(text[: match.start()]) or match[0].endswith("'s") or _AFTER_NAME.match(text[match.end() :]):
+            found.add(word)
+    return frozenset(found)
+
+
+def _subject(text: str, names: frozenset[str]) -> str:
+    first = re.match(r"\W*(?:my |our |the )?([\w'-]+)", text, re.IGNORECASE)
+    if first is None:
+        return ""
+    word = first[1].lower().removesuffix("'s")
+    if word in names or _KIN.fullmatch(word):
+        return word
+    return ""
+
+
+# -- two statements -----------------------------------------------------------------------------------------
+FOLDER = Path(__file__).parent / "revisions"
+MIN_POINTS = 0.0  # by vectors, from which a pair is worth reading
+FEATURES = (
+    "points",  # of the pair, by vectors
+    "vector",  # that the later statement tells a change, by its vector
+    "rival",  # points by which the later statement fits another earlier one better
+    "change",  # log odds that the later statement tells a change, a correction or an end, by its words
+    "end",
+    "addition",
+    "wish",
+    "past",
+    "episode",
+    "state",  # probability that the earlier one tells a state
+    "names",  # both hold a name
+    "words",  # logarithm of the number of words in both
+    "asks_now",  # the question asks for what holds now in so many words
+    "asked_words",  # the same of the question and the later statement
+    "other_subject",  # the later one begins with a name or relative that the earlier one does not hold
+    "other_speaker",  # one is about the speaker, the other about somebody else only
+    "pronoun",  # the later one has a pronoun for a person whom the earlier one names
+    "numbers",  # both hold a number
+    "bias",
+)
+_ASKS_NOW = re.compile(
+    r"\b(?:now|nowadays|still|currently|current|at the moment|at present|these days|today|any ?more|any longer|yet|lately)\b",
+    re.IGNORECASE,
+)
+Points = NDArray[np.float32]
+
+
+class VectorPoints(NamedTuple):
+    """What the vectors say of a pair: its points, the log odds that the later statement is a change, and by how many points it
+    fits another earlier statement better."""
+
+    points: float
+    change: float
+    rival: float
+
+
+@dataclass(frozen=True)
+class RevisionModel:
+    """The fitted forms. `of_question` and `of_statement` take a vector to what a statement that revises it is like (`common` is
+    added), `attribute` a question's vector to what a statement is like that answers it; `change` are the weights of a logistic
+    model of changes, its constant last."""
+
+    embedders: frozenset[str]
+    of_question: Points
+    of_statement: Points
+    attribute: Points
+    common: Points
+    change: Points
+    asked: tuple[float, ...]
+    unasked: tuple[float, ...]
+
+    def points(self, question: Points | None, older: Points, newer: Points) -> Points:
+        """The points of every pair: a row for each older statement, a column for each newer one."""
+        wanted = older @ self.of_statement + self.common
+        if question is not None:
+            wanted = wanted + question @ self.of_question
+        points: Points = (wanted @ newer.T).astype(np.float32, copy=False)
+        return points
+
+    def change_points(self, statements: Points) -> Points:
+        """The log odds that each statement tells a change."""
+        points: Points = (statements @ self.change[:-1] + self.change[-1]).astype(np.float32)
+        return points
+
+
+@cache
+def load_model() -> RevisionModel:
+    """The model that ships with keepstone."""
+    document = json.loads((FOLDER / "model.json").read_text(encoding="utf-8"))
+    forms = np.load(FOLDER / "forms.npy").astype(np.float32)
+    scales = document["scales"]
+    return RevisionModel(
+        embedders=frozenset(document["embedders"]),
+        of_question=forms[0] * np.float32(scales[0]),
+        of_statement=forms[1] * np.float32(scales[1]),
+        attribute=forms[2] * np.float32(scales[2]),
+        common=np.array(document["common"], dtype=np.float32),
+        change=np.array(document["change"], dtype=np.float32),
+        asked=tuple(document["asked"][name] for name in FEATURES),
+        unasked=tuple(document["unasked"][name] for name in FEATURES),
+    )
+
+
+def match_attribute(question: Points, statements: Points) -> Points:
+    """How well each statement tells what a question asks, by their vectors: about 0 for a statement of something else, 5 and
+    more for one that answers."""
+    points: Points = statements @ (question @ load_model().attribute)
+    return points
+
+
+def revision_probabilities(pairs: Iterable[tuple[VectorPoints, str, str]], question: str | None = None) -> list[float]:
+    """Of pairs (points, older, newer) the probability that the newer statement replaces the older one; `question`: for those who
+    ask this."""
+    return [_revision_probability(points, older, newer, question) for points, older, newer in pairs]
+
+
+def _revision_probability(vectors: VectorPoints, older: str, newer: str, question: str | None) -> float:
+    if leaves_standing(older, newer):
+        return 0.0
+    weights = load_model().unasked if question is None else load_model().asked
+    total = sum(weight * value for weight, value in zip(weights, pair_features(vectors, older, newer, question), strict=True))
+    return 1 / (1 + math.exp(-max(-60.0, min(60.0, total))))
+
+
+def leaves_standing(older: str, newer: str) -> bool:
+    """Whether a newer statement surely replaces nothing of an older one: it tells the past, a wish or one more, or begins with
+    another person."""
+    old, new = read_statement(older), read_statement(newer)
+    return new.probability("past", "wish", "addition") > 0.7 or _other_speaker(old, new)
+
+
+def pair_features(vectors: VectorPoints, older: str, newer: str, question: str | None) -> tuple[float, ...]:
+    """The features of a pair, in the order of FEATURES."""
+    old, new = read_statement(older), read_statement(newer)
+    asked = None if question is None else read_statement(question)
+    revising = new.probability("change", "correction", "end")
+    shared = (old.words & new.words) - old.names
+    asked_words = frozenset() if asked is None else (asked.words & new.words) - asked.names
+    known = old.names if asked is None else old.names | asked.names
+    return (
+        vectors.points,
+        vectors.change,
+        max(-3.0, min(6.0, vectors.rival)),
+        math.log((revising + 0.02) / (1.02 - revising)),
+        new.probability("end"),
+        new.probability("addition"),
+        new.probability("wish"),
+        new.probability("past"),
+        new.probability("episode"),
+        old.probability("state"),
+        float(not known.isdisjoint(new.names)),
+        math.log1p(len(shared)),
+        float(question is not None and _ASKS_NOW.search(question) is not None),
+        math.log1p(len(asked_words)),
+        float(bool(new.subject) and new.subject not in known | old.kin),
+        float(_other_speaker(old, new)),
+        float(new.of_other and not new.subject and bool(old.names or old.kin)),
+        float(old.numbered and new.numbered),
+        1.0,
+    )
+
+
+def _other_speaker(old: StatementReading, new: StatementReading) -> bool:
+    """Whether one is about the speaker and the other only about others."""
+    if old.of_self and not (old.kin or old.names):
+        return not new.of_self and bool(new.kin or new.subject or new.of_other)
+    return bool(old.subject) and new.of_self and not (new.of_other or new.kin or new.names)

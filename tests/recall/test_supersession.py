@@ -1,0 +1,110 @@
+"""What is true now: later statements come before the earlier ones that they replace, and both say so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from keepstone import Memory, Recall
+
+START = datetime(2026, 3, 2, 9, tzinfo=UTC)
+OTHERS = (
+    "The bins are collected on Monday mornings.",
+    "My blood type is A positive.",
+    "Went to the lake on Saturday with the children.",
+    "The spare batteries are in the drawer under the microwave.",
+    "I'm good with maps and bad with names.",
+)
+
+
+@pytest.fixture
+def memory() -> Iterator[Memory]:
+    with Memory.open(":memory:") as opened:
+        yield opened
+
+
+def tell(memory: Memory, *texts: str) -> list[str]:
+    """Remember texts, a week after each other, with others in between; their ids."""
+    ids = []
+    for week, text in enumerate(texts):
+        ids.append(memory.remember(text, occurred_at=START + timedelta(weeks=week)).id or "")
+        for day, other in enumerate(OTHERS if week == 0 else ()):
+            memory.remember(other, occurred_at=START + timedelta(days=1 + day))
+    return ids
+
+
+def ids_of(hits: Recall) -> list[str]:
+    return [hit.id for hit in hits]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "question"),
+    [
+        ("I live in Porto.", "We finally moved to Leeds, the boxes are unpacked.", "Where do I live?"),
+        ("I work for Nordwind.", "I quit my job and work for Siemens now.", "Who do I work for?"),
+        ("We have a dog called Moritz.", "Moritz died last night, we buried him in the garden.", "How is our dog Moritz?"),
+        ("My phone number is 555 0101.", "I have a new phone number, it's 555 0188.", "What is my phone number?"),
+    ],
+)
+def test_a_change_comes_before_what_it_replaces(memory: Memory, old: str, new: str, question: str) -> None:
+    old_id, new_id = tell(memory, old, new)
+    hits = memory.recall(question)
+    assert ids_of(hits)[0] == new_id
+    before = next(hit for hit in hits if hit.id == old_id)
+    assert before.superseded_by == new_id
+    assert hits[0].superseded_by is None
+    assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
+
+
+def test_the_effect_is_one_named_part_of_the_score(memory: Memory) -> None:
+    old_id, new_id = tell(memory, "I live in Porto.", "We finally moved to Leeds, the boxes are unpacked.")
+    hits = {hit.id: hit for hit in memory.recall("Where do I live?")}
+    assert hits[new_id].signals["current"] >= 0 >= hits[old_id].signals["current"]
+    assert hits[new_id].signals["current"] > hits[old_id].signals["current"]
+    reasons = memory.why("Where do I live?", old_id).reasons
+    assert any("held until 9 Mar 2026" in reason and new_id in reason for reason in reasons), reasons
+    assert any("replaces an earlier statement" in reason for reason in memory.why("Where do I live?", new_id).reasons)
+
+
+def test_questions_about_another_time_get_the_old_value(memory: Memory) -> None:
+    old_id, new_id = tell(memory, "I live in Porto.", "We finally moved to Leeds, the boxes are unpacked.")
+    past = memory.recall("Where do I live?", as_of=START + timedelta(days=2))
+    assert ids_of(past)[0] == old_id
+    assert past[0].superseded_by is None
+    assert new_id not in ids_of(past)
+    before = memory.recall("Where did I live before?")
+    assert ids_of(before)[0] == old_id
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "question"),
+    [
+        ("I live in Porto.", "My sister lives in Leeds.", "Where do I live?"),
+        ("I live in Porto.", "As a student I lived in Leeds.", "Where do I live?"),
+        ("I live in a flat in Porto.", "I'd love to have a house in Leeds one day.", "Where do I live?"),
+        ("My favourite colour is green.", "Went to the opera in a red dress.", "What is my favourite colour?"),
+    ],
+)
+def test_another_person_the_past_and_a_wish_replace_nothing(memory: Memory, first: str, second: str, question: str) -> None:
+    first_id, _ = tell(memory, first, second)
+    hits = memory.recall(question)
+    assert ids_of(hits)[0] == first_id
+    assert not [hit.superseded_by for hit in hits if hit.superseded_by is not None]
+
+
+def test_an_addition_keeps_the_first(memory: Memory) -> None:
+    first_id, second_id = tell(
+        memory, "We subscribe to the local newspaper.", "We also subscribe to a gardening magazine as well."
+    )
+    hits = memory.recall("What do we subscribe to?")
+    assert {first_id, second_id} <= set(ids_of(hits))
+
+
+def test_an_embedder_that_the_model_does_not_know_changes_no_order() -> None:
+    with Memory.open(":memory:", embedder="none") as memory:
+        old_id, _ = tell(memory, "I live in Porto.", "We finally moved to Leeds, the boxes are unpacked.")
+        hits = memory.recall("Where do I live?")
+        assert ids_of(hits)[0] == old_id
+        assert hits[0].superseded_by is None
