@@ -242,6 +242,7 @@ class AsyncMemory(Threaded[Memory]):
     remember_many = in_thread(Memory.remember_many)
     update = in_thread(Memory.update)
     forget = in_thread(Memory.forget)
+    feedback = in_thread(Memory.feedback)
     recall = in_thread(Memory.recall)
     get = in_thread(Memory.get)
     list = in_thread(Memory.list)

@@ -21,7 +21,7 @@ from keepstone.maintenance.forgetting import Eraser
 from keepstone.ports.caches import Buffer
 from keepstone.ports.chat import ChatModel
 from keepstone.ports.stores import Clock, Embedder, Reranker
-from keepstone.recall.access import AccessCounter
+from keepstone.recall.access import AccessCounter, Feedback
 from keepstone.recall.flow import RecallFlow
 from keepstone.recall.lookups import Lookups
 from keepstone.scope_index.cache import IndexCache
@@ -99,6 +99,7 @@ class Engine:
         self.recalling = RecallFlow(store, self.cache, embedder, self._accesses, clock, guard, *least, adapters.read_notes)
         self.reading = Lookups(store, self._accesses)
         self.values = KeyValues(store, self.writing, self.recalling.count_reads)
+        self.feedback = Feedback(store, self.writing.update)
         self.eraser = Eraser(store, lambda scope, session: self.consolidator.consolidate(scope, session))
         self._embedding: list[Embeds] = [self.writing, self.recalling]  # flows that follow a change of the embedder
         self._guard = guard
@@ -227,6 +228,7 @@ class Engine:
         self._embedding.append(view.writing)
         view.reading = Lookups(view.store, self._accesses)
         view.values = KeyValues(view.store, view.writing, self.recalling.count_reads)
+        view.feedback = Feedback(view.store, view.writing.update)
         view.eraser = Eraser(view.store, self.consolidator.consolidate)
         return view
 

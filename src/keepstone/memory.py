@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from keepstone.errors import ValidationError
-from keepstone.recall.query import ContextQuery, RecallQuery, check_int
+from keepstone.recall.query import ContextQuery, RecallQuery, check_int, other_scopes
 from keepstone.types import (
     Entity,
     Explanation,
@@ -171,6 +171,11 @@ class Memory:
         unknown id or key, ValidationError for none or several arguments."""
         return self._engine.eraser.forget(self._scope, id, key, source, session, everything)
 
+    def feedback(self, id: str, *, helped: bool) -> Receipt:
+        """Say whether a recalled memory helped. Each time moves its importance by 0.1, by 0.4 at most altogether, so what helps
+        ranks a little higher and is kept longer; `why` shows it. Raises NotFound."""
+        return self._engine.feedback.give(self._scope, id, helped)
+
     # -- conversations and tasks ----------------------------------------------------------------------------------
     @property
     def conversation(self) -> Conversations:
@@ -300,6 +305,7 @@ class Memory:
         session: str | None = None,
         asked_at: Time | None = None,
         min_confidence: float | None = None,
+        also: Iterable[Scope | Mapping[str, str]] | None = None,
     ) -> Recall:
         """The memories that answer a query, best first, each with the parts of its score.
 
@@ -307,14 +313,18 @@ class Memory:
         closest are recalled). `min_similarity` keeps out what is not relevant by itself (None: the default, 0: nothing is kept
         out, whatever the confidence). `as_of` asks what
         was true then, `known_at` what was known then. "Last week" and the like are read as of `asked_at` (None: now).
+        `also` are further scopes whose memories are ranked with these, such as {"user": ""} for those of a whole team; a part
+        that is left out is this memory's own, and `hit.record.scope` says where a hit is from.
         Raises ValidationError."""
-        return self._engine.recalling.recall(
-            self._scope,
-            RecallQuery.parse(
-                query, limit, kinds, tag, filter, min_similarity, min_importance, max_tokens, as_of, known_at,
-                min_trust, session, asked_at, min_confidence,
-            ),
+        asked = RecallQuery.parse(
+            query, limit, kinds, tag, filter, min_similarity, min_importance, max_tokens, as_of, known_at,
+            min_trust, session, asked_at, min_confidence,
         )  # fmt: skip
+        if also is None:
+            return self._engine.recalling.recall(self._scope, asked)
+        from keepstone.recall.selection import recall_together
+
+        return recall_together(self._engine.recalling, (self._scope, *other_scopes(self._scope, also)), asked)
 
     def get(self, id: str | None = None, *, key: str | None = None) -> Record | None:
         """One record by its id, or the one that stands under a key now; None where there is none."""

@@ -19,8 +19,9 @@ Arguments = Mapping[str, Any]
 class Effects:
     """What a verb does: the `rights` it needs, and those that some arguments need in addition (`more`). `person` names what is
     closed to agents' credentials, always or with the arguments that `decides` accepts. `speaks` is the argument that says whose
-    word is stored, `provider` the one that names an embedder: of those that are allowed. `every_agent`: with these arguments it
-    covers all agents of the user. `hide` removes what a credential without the right to read may not see of the result."""
+    word is stored, `provider` the one that names an embedder: of those that are allowed, `reaches` the one that names further
+    scopes. `every_agent`: with these arguments it covers all agents of the user. `hide` removes what a credential without the
+    right to read may not see of the result."""
 
     rights: tuple[str, ...] = ()
     person: str = ""
@@ -29,13 +30,14 @@ class Effects:
     speaks: str = ""
     every_agent: Callable[[Arguments], bool] | None = None
     provider: str = ""
+    reaches: str = ""
     hide: Callable[[Any], Any] | None = None
     closed: bool = False  # to every surface of the server, which has another verb for it
 
     @property
     def is_plain(self) -> bool:
         """Whether the arguments do not matter."""
-        return not (self.decides or self.more or self.speaks or self.every_agent or self.provider)
+        return not (self.decides or self.more or self.speaks or self.every_agent or self.provider or self.reaches)
 
 
 def _without_memory(result: Any) -> Any:
@@ -63,11 +65,12 @@ VERBS: dict[str, Effects] = {
     "Memory.ingest": _SPEAKS,
     "Memory.update": _AS_USER,
     "Memory.set": _AS_USER,
+    "Memory.feedback": _WRITES,
     "Memory.forget": replace(
         _ERASES, person="erasing more than a single memory",
         decides=lambda given: any(given[name] for name in ("source", "session", "everything")),
     ),
-    "Memory.recall": _READS,
+    "Memory.recall": replace(_READS, reaches="also"),
     "Memory.get": _READS,
     "Memory.list": _READS,
     "Memory.history": _READS,

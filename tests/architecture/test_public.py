@@ -51,7 +51,7 @@ SIGNATURES = {
     "session=None, occurred_at=None, idempotency_key=None",
     "remember_many": "items",
     "recall": "query, *, limit=5, kinds=None, tag=None, filter=None, min_similarity=None, min_importance=0.0, max_tokens=None, "
-    "as_of=None, known_at=None, min_trust=None, session=None, asked_at=None, min_confidence=None",
+    "as_of=None, known_at=None, min_trust=None, session=None, asked_at=None, min_confidence=None, also=None",
     "get": "id=None, *, key=None",
     "list": "*, tag=None, kind=None, filter=None, limit=20, cursor=None, prefix=None",
     "update": "id, content=None, *, importance=None, metadata=None, expected_version=None, occurred_at=None",
@@ -59,6 +59,7 @@ SIGNATURES = {
     "history": "id",
     "why": "query, id",
     "scopes": "",
+    "feedback": "id, *, helped",
     "entities": "*, kind=None, limit=100",
     "set": "key, value, *, tag='general'",
     "value": "key=None, default=None, *, tag=None",

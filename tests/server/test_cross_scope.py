@@ -34,6 +34,7 @@ CASES: dict[str, Case] = {  # by operation; a word after it tells two cases of o
     "update version": ("id", "PATCH", "/v1/memories/{}", {"content": "Mine now.", "expected_version": 99}),
     "forget_one": ("id", "DELETE", "/v1/memories/{}", None),
     "why": ("id", "POST", "/v1/memories/{}/why", {"query": "drawer"}),
+    "feedback": ("id", "POST", "/v1/memories/{}/feedback", {"helped": True}),
     "forget id": ("id", "POST", "/v1/forget", {"id": "{}"}),
     "forget key": ("key", "POST", "/v1/forget", {"key": "{}"}),
     "forget source": ("source", "POST", "/v1/forget", {"source": "{}"}),

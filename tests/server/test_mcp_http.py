@@ -57,6 +57,7 @@ def test_every_tool_answers_as_its_schema_says(shared: Running, mode: str) -> No
             tools = {tool.name: tool for tool in (await client.list_tools()).tools}
             assert set(tools) == {
                 "recall_memory", "write_memory", "update_memory", "forget_memory", "memory_context", "search_conversations",
+                "rate_memory",
             }  # fmt: skip
             assert [name for name, tool in tools.items() if tool.annotations and tool.annotations.destructive_hint] == [
                 "forget_memory"
@@ -73,6 +74,8 @@ def test_every_tool_answers_as_its_schema_says(shared: Running, mode: str) -> No
             assert contents(await called(client, "search_conversations", words="plumber")) == [
                 "The invoice of the plumber came to 420 euros."
             ]
+            rated = await called(client, "rate_memory", id=made["id"], helped=True)
+            assert (rated["action"], rated["id"]) == ("updated", made["id"])
             assert (await called(client, "forget_memory", id=made["id"]))["erased"] is True
             assert contents(await called(client, "recall_memory", tag="preference")) == []
 

@@ -162,7 +162,7 @@ def test_a_key_is_offered_what_it_may_do(shared: Running, mode: str) -> None:
 
     async def writes() -> None:
         async with over_http(shared, writer, mode) as client:
-            assert {tool.name for tool in (await client.list_tools()).tools} == {"write_memory", "update_memory"}
+            assert {tool.name for tool in (await client.list_tools()).tools} == {"write_memory", "update_memory", "rate_memory"}
             assert "this key may not read" in await refused(client, "recall_memory", query="Porto")
             assert (await client.list_resources()).resources == []
             assert (await client.list_prompts()).prompts == []

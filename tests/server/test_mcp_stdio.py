@@ -49,7 +49,7 @@ def test_a_client_learns_what_there_is(path: Path, mode: str) -> None:
             assert "recall_memory" in (client.instructions or "")
             tools = {tool.name: tool for tool in (await client.list_tools()).tools}
             assert list(tools) == [
-                "recall_memory", "write_memory", "update_memory", "memory_context", "search_conversations",
+                "recall_memory", "write_memory", "update_memory", "memory_context", "search_conversations", "rate_memory",
             ]  # fmt: skip
             for ours in schemas():
                 theirs = tools[ours["name"]]
@@ -233,7 +233,7 @@ def test_standard_output_carries_the_protocol_and_nothing_else(path: Path) -> No
     assert all(each["jsonrpc"] == "2.0" for each in answers)
     by_id = {each.get("id"): each for each in answers}
     assert by_id[0]["result"]["protocolVersion"] == "2025-11-25"
-    assert len(by_id[1]["result"]["tools"]) == 5
+    assert len(by_id[1]["result"]["tools"]) == 6
     assert by_id[2]["error"]["code"] == -32601
     assert server.returncode == 0
     assert b"Traceback" not in err

@@ -23,7 +23,7 @@ UsageError = cast(type[Exception], typer.BadParameter.__bases__[0])  # typer doe
 EPILOG = "\b\nExit codes:\n" + "\n".join(f"  {code:>3}  {meaning}" for code, meaning in MEANINGS.items())
 
 MODULES = (
-    "chat", "memory_commands", "recall_commands", "lookup_commands", "jobs", "transfer", "operations", "health", "review",
+    "chat", "memory_commands", "recall_commands", "jobs", "transfer", "operations", "health", "review",
     "memtest", "upkeep", "postgres", "serve", "keys", "encryption", "connect",
 )  # fmt: skip
 # Commands that scripts and agents call again and again: only their own module is imported, which halves the start.
@@ -33,8 +33,8 @@ QUICK = {
     "value": "memory_commands",
     "recall": "recall_commands",
     "context": "recall_commands",
-    "get": "lookup_commands",
-    "search": "lookup_commands",
+    "get": "recall_commands",
+    "search": "recall_commands",
 }
 
 

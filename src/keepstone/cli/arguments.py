@@ -89,6 +89,19 @@ def moment(text: str | None, what: str) -> str | None:
     return (hint.start + hint.pad).isoformat()
 
 
+def scope_parts(text: str) -> dict[str, str]:
+    """The parts of a scope in a text.
+
+    >>> scope_parts("agent=helper,user=dana")
+    {'agent': 'helper', 'user': 'dana'}
+    """
+    pairs = [part.partition("=") for part in text.split(",")]
+    parts = {name.strip(): value for name, _, value in pairs}
+    if not parts.keys() <= {"tenant", "agent", "user"} or any(not equals for _, equals, _ in pairs):
+        raise ValidationError(f"--also {text!r:.60} names no scope: use user=NAME, agent=NAME, or both with a comma.")
+    return parts
+
+
 def resolve_id(memory: Memory, given: str) -> str:
     """The id that begins with a text, if exactly one does; a text that no id begins with is returned as it is."""
     if memory.get(given) is not None:

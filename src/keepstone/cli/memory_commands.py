@@ -83,6 +83,19 @@ def _confirm(question: str) -> None:
         raise typer.Abort
 
 
+@o.command(app, "feedback")
+def feedback(
+    call: Invocation,
+    id: o.Id,
+    helped: Annotated[bool, typer.Option("--helped/--did-not-help", help="Whether the memory helped.")],
+) -> int:
+    """Say whether a recalled memory helped.
+
+    What helps ranks a little higher and is kept longer; 'keepstone why' shows it.
+    """
+    return show_receipt(call, lambda memory: memory.feedback(resolve_id(memory, id), helped=helped), "empty")
+
+
 _UNKNOWN = object()
 
 

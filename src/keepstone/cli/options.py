@@ -9,7 +9,7 @@ from typing import Annotated, Any, Concatenate, ParamSpec
 
 import typer
 
-from keepstone.cli.arguments import duration, json_object, moment, text_or_pipe
+from keepstone.cli.arguments import duration, json_object, moment, scope_parts, text_or_pipe
 from keepstone.cli.invocation import Invocation
 
 P = ParamSpec("P")
@@ -199,6 +199,12 @@ AsOf = Annotated[str | None, typer.Option(metavar="TIME", help="What was true at
 AskedAt = Annotated[str | None, typer.Option(metavar="TIME", help="The time of the question (default: now).")]
 KnownAt = Annotated[str | None, typer.Option(metavar="TIME", help="What was known at this time: 2026-03-01, yesterday.")]
 Since = Annotated[str | None, typer.Option(metavar="TIME", help="Only entries since this time: 2026-03-01, yesterday.")]
+Also = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="SCOPE", help="Another scope to search too: user=NAME, agent=NAME or both, with a comma; may be repeated."
+    ),
+]
 Prefix = Annotated[str | None, typer.Option(metavar="TEXT", help="Only records whose id begins with this.")]
 Cursor = Annotated[str | None, typer.Option(metavar="CURSOR", help="The cursor that the previous page printed.")]
 
@@ -215,7 +221,7 @@ OPTIONS: dict[str, Any] = {
     "min_similarity": MinSimilarity, "min_confidence": MinConfidence,
     "min_importance": MinImportance, "min_trust": MinTrust, "max_tokens": MaxTokens,
     "as_of": AsOf, "asked_at": AskedAt, "known_at": KnownAt, "since": Since, "cursor": Cursor,
-    "prefix": Prefix,
+    "prefix": Prefix, "also": Also,
 }  # fmt: skip
 PARSERS: dict[Any, Callable[[Any], Any]] = {
     Content: partial(text_or_pipe, what="the content"),
@@ -225,6 +231,7 @@ PARSERS: dict[Any, Callable[[Any], Any]] = {
     Filter: partial(json_object, what="--filter"),
     Ttl: partial(duration, what="--ttl"),
     Kinds: lambda kinds: kinds or None,
+    Also: lambda given: [scope_parts(each) for each in given] if given else None,
     OccurredAt: partial(moment, what="--occurred-at"),
     ChangedAt: partial(moment, what="--occurred-at"),
     AsOf: partial(moment, what="--as-of"),

@@ -61,11 +61,14 @@ def _dim(text: str) -> list[Part]:
 
 
 def recall(out: Output, found: Recall) -> None:
-    """The hits, best first, each with its reasons and its origin."""
+    """The hits, best first, each with its reasons and its origin; with its scope where there are several."""
+    several = len({hit.record.scope for hit in found}) > 1
     for rank, hit in enumerate(found, 1):
         lead = f"{rank:>2}  {hit.score:.2f}  "
         _content(out, hit.record, [(f"{rank:>2}", "bold"), "  ", (f"{hit.score:.2f}", "cyan"), "  "], len(lead))
-        for line in (", ".join(because(hit.signals)), about(hit.record)):
+        scope = hit.record.scope
+        whose = f"{_GAP}agent {scope.agent}, user {scope.user or 'none'}" if several else ""
+        for line in (", ".join(because(hit.signals)), about(hit.record) + whose):
             out.line((" " * len(lead) + line, "dim"), indent=len(lead))
     if found.hits:
         out.line((f"confidence {found.confidence:.2f} that one of them answers", "dim"))

@@ -9,7 +9,7 @@ from typing import Any
 from keepstone.client.codec import encode_body, seconds, when
 from keepstone.errors import ConfigurationError, ValidationError
 from keepstone.recall.query import check_int as check_int
-from keepstone.types import Message, clean_name
+from keepstone.types import Message, Scope, clean_name
 
 
 def new_idempotency_key() -> str:
@@ -74,6 +74,16 @@ def encode_filter(filter: Mapping[str, Any]) -> str:
     if not isinstance(filter, Mapping):
         raise ValidationError(f"filter is a {type(filter).__name__}: use a dictionary of conditions.")
     return encode_body(filter).decode("utf-8")
+
+
+def encode_scopes(also: Iterable[Scope | Mapping[str, str]] | None) -> list[dict[str, str]] | None:
+    """The further scopes of a recall as they are sent: a server fills in the parts that are left out."""
+    if also is None:
+        return None
+    if isinstance(also, Mapping) or not isinstance(also, Iterable):
+        raise ValidationError(f"also is {also!r:.60}: use a list of scopes such as [{{'user': 'dana'}}].")
+    parts = ("tenant", "agent", "user")
+    return [{name: getattr(each, name) for name in parts} if isinstance(each, Scope) else each for each in also]  # type: ignore[misc]
 
 
 def sendable_limits(limits: Mapping[str, Any]) -> dict[str, Any]:

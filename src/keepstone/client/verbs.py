@@ -11,6 +11,7 @@ from keepstone.client.plans import Plan, Remote, route, verb
 from keepstone.client.request_args import (
     encode_filter,
     encode_items,
+    encode_scopes,
     message,
     named,
     names,
@@ -54,6 +55,7 @@ class RemoteVerbs(Remote):
         repeatable=True,
     )
     update = route(Memory.update, "PATCH", "/memories/{id:path}")
+    feedback = route(Memory.feedback, "POST", "/memories/{id:path}/feedback")
     forget = route(Memory.forget, "POST", "/forget", long=True)
     set = route(Memory.set, "PUT", "/values/{key:path}")
     learn = route(Memory.learn, "POST", "/learn", encode={"source": source_field})
@@ -80,7 +82,7 @@ class RemoteVerbs(Remote):
         Memory.recall,
         "POST",
         "/recall",
-        encode={"kinds": lambda kinds: names(kinds, "kinds", one=True)},
+        encode={"kinds": lambda kinds: names(kinds, "kinds", one=True), "also": encode_scopes},
         repeatable=True,
     )
     history = route(Memory.history, "GET", "/memories/{id:path}/history", result="versions")

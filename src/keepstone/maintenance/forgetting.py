@@ -8,6 +8,7 @@ from dataclasses import replace
 from keepstone.errors import KeepstoneError, NotFound, ValidationError
 from keepstone.ports.stores import Store
 from keepstone.ports.values import Selector
+from keepstone.recall.access import drop_feedback
 from keepstone.types import ForgetReceipt, Scope, clean_name
 
 
@@ -33,6 +34,8 @@ class Eraser:
         if not receipt.forgotten and (id is not None or key is not None):
             what = "id" if id is not None else "key"
             raise NotFound(f"there is no record with the {what} {named[what]!r:.80} in this scope: the list shows what there is.")
+        if not everything:  # that drops every state
+            drop_feedback(self._store, scope, receipt.ids)
         return self._renew_summaries(scope, receipt)
 
     def _renew_summaries(self, scope: Scope, receipt: ForgetReceipt) -> ForgetReceipt:

@@ -1,24 +1,29 @@
-"""Counts which memories were read, without delaying the read.
+"""Counts which memories were read, without delaying the read, and takes feedback on whether they helped.
 
 Reads are counted in memory and written together by a timer a second later, and before the store is closed. Until then
 `with_pending` adds them to a record, so that a process sees its own reads at once. A process that is killed loses the counts of
-the last second, never a memory.
+the last second, never a memory. Feedback moves a memory's importance within a bound, and ranking and retention read that.
 """
 
 from __future__ import annotations
 
 import contextlib
+import json
 import threading
-from collections.abc import Iterable
-from dataclasses import replace
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 
-from keepstone.errors import KeepstoneError
+from keepstone.errors import KeepstoneError, NotFound, ValidationError
 from keepstone.ports.forks import reset_after_fork
 from keepstone.ports.stores import Store
-from keepstone.types import Record, Scope
+from keepstone.types import Receipt, Record, Scope, clean_name
 
 _FLUSH_SECONDS = 1.0
+STEP = 0.1  # of importance, for one piece of feedback
+MAX_SHIFT = 0.4  # of importance, however much feedback there is
+_STATE = "feedback:"  # the state that holds a record's tally, followed by its id
+_TRIES = 20  # while others give feedback on the same memory
 
 
 class AccessCounter:
@@ -90,3 +95,73 @@ class AccessCounter:
                     del pending[id]
             if not pending:
                 self._pending.pop(scope, None)
+
+
+# -- feedback -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """How often a memory helped and did not, and the importance it had before."""
+
+    base: float
+    helped: int = 0
+    unhelped: int = 0
+
+    @property
+    def importance(self) -> float:
+        shift = max(-MAX_SHIFT, min(MAX_SHIFT, STEP * (self.helped - self.unhelped)))
+        return round(max(0.0, min(1.0, self.base + shift)), 4)
+
+
+class Feedback:
+    """Takes feedback on the records of one store."""
+
+    def __init__(self, store: Store, update: Callable[..., Receipt]) -> None:
+        self._store = store
+        self._update = update
+
+    def give(self, scope: Scope, id: str, helped: bool) -> Receipt:
+        """Count one piece of feedback and move the record's importance."""
+        if not isinstance(helped, bool):
+            raise ValidationError(f"helped is {helped!r:.40}: use True or False.")
+        id = clean_name(id, "id")
+        for _ in range(_TRIES):
+            record = self._find(scope, id)
+            said = self._store.states.get(scope, _STATE + id)
+            tally = Tally(record.importance) if said is None else Tally(**json.loads(said))
+            if abs(tally.importance - record.importance) > 1e-4:  # someone has set the importance since
+                tally = Tally(record.importance)
+            counted = replace(tally, helped=tally.helped + helped, unhelped=tally.unhelped + (not helped))
+            text = json.dumps(asdict(counted))
+            if self._store.states.put(scope, _STATE + id, text, expected=said, new=said is None):
+                break
+        if counted.importance == tally.importance:
+            reason = f"counted; its importance stays at {tally.importance:g}, as far as feedback can move it"
+            return Receipt("updated", id, record.version, (reason,))
+        return self._update(scope, id, None, counted.importance, None, None)
+
+    def _find(self, scope: Scope, id: str) -> Record:
+        record = self._store.get(scope, id)
+        if record is None or record.status != "active":
+            raise NotFound(f"there is no record {id!r:.80} in this scope: the list shows what there is.")
+        return record
+
+
+def describe_feedback(store: Store, scope: Scope, id: str) -> list[str]:
+    """What feedback has done to a record, in a sentence; nothing where there was none."""
+    said = store.states.get(scope, _STATE + id)
+    if said is None:
+        return []
+    tally = Tally(**json.loads(said))
+    return [
+        f"feedback: it helped {tally.helped} times and did not {tally.unhelped} times, which moved its importance from "
+        f"{tally.base:.1f} to {tally.importance:.1f}"
+    ]
+
+
+def drop_feedback(store: Store, scope: Scope, ids: tuple[str, ...]) -> None:
+    """Delete the tallies of records that were forgotten."""
+    for id in ids:
+        if store.states.get(scope, _STATE + id) is not None:
+            store.states.drop(scope, _STATE + id)

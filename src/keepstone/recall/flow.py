@@ -18,7 +18,7 @@ from keepstone.ports.stores import Clock, Embedder, Reranker, Store
 from keepstone.ports.values import SearchFilter, Snapshot, Vector
 from keepstone.ports.vectors import embed_texts
 from keepstone.recall import explain
-from keepstone.recall.access import AccessCounter
+from keepstone.recall.access import AccessCounter, describe_feedback
 from keepstone.recall.candidate_generation import Candidates, generate_candidates
 from keepstone.recall.candidates import Column, choose_passages, first_pass
 from keepstone.recall.confidence import Confidence, ScoredCandidates
@@ -154,8 +154,8 @@ class RecallFlow:
         self._reranker = reranker
         self._min_trust = min_trust
 
-    def recall(self, scope: Scope, query: RecallQuery) -> Recall:
-        """The hits of a query; the hits that are returned count as read."""
+    def recall(self, scope: Scope, query: RecallQuery, counts: bool = True) -> Recall:
+        """The hits of a query; the hits that are returned count as read, unless `counts` is off."""
         ranking, hits = self._rank_and_fetch(scope, query)
         notes = (*ranking.notes, *self._read_notes())
         if self._reranker is not None:
@@ -163,7 +163,7 @@ class RecallFlow:
             notes += reranker_notes
         hits = hits[: query.limit]
         kept, cut = fit_budget([hit for _, hit in hits], query.max_tokens)
-        if ranking.snapshot is None:
+        if counts and ranking.snapshot is None:
             kept_ids = {hit.record.id for hit in kept}
             read = [(position, hit.record.id) for position, hit in hits if hit.record.id in kept_ids]
             sequences = ranking.sequences(np.array([position for position, _ in read], dtype=np.int64))
@@ -250,6 +250,7 @@ class RecallFlow:
             *explain.explain_standing(ranking, position, rank, query.limit, micros(self._clock()), self._min_trust),
             *explain.explain_replacement(ranking.superseded, position),
             *explain.explain_score(ranking.features, position, ranking.question),
+            *describe_feedback(self._store, scope, id),
             *ranking.notes,
             *(["a reranker is set: it may have changed the order of the best hits"] if self._reranker else []),
         ]

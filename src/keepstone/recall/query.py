@@ -10,10 +10,11 @@ from typing import Any
 from keepstone.errors import TooLarge, ValidationError
 from keepstone.ports.filters import Filter, parse
 from keepstone.text.times import parse_time
-from keepstone.types import clean_name
+from keepstone.types import Scope, clean_name
 
 MAX_QUERY = 16 * 1024  # characters that are looked at; a longer query is cut, not refused
 MAX_LIMIT = 100
+MAX_SCOPES = 20  # that one recall ranks together
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +104,26 @@ class ContextQuery:
         """The recall that finds them; `limit` is the default."""
         chosen, max_tokens = limit if self.limit is None else self.limit, check_int(max_tokens, "max_tokens", 1, 10_000_000)
         return RecallQuery.parse(text, chosen, self.kinds, self.tag, max_tokens=max_tokens, min_trust=self.min_trust)
+
+
+def other_scopes(own: Scope, also: Iterable[Scope | Mapping[str, str]] | None) -> tuple[Scope, ...]:
+    """The further scopes of a recall, without doubles and the own one; parts that are left out are those of the own scope."""
+    if also is None:
+        return ()
+    wrong = "use a list of scopes such as [{'user': 'dana'}], with tenant, agent or user in each."
+    if isinstance(also, (str, bytes, Mapping)) or not isinstance(also, Iterable):
+        raise ValidationError(f"also is {also!r:.60}: {wrong}")
+    found: list[Scope] = []
+    for each in also:
+        if isinstance(each, Scope):
+            found.append(each)
+        elif isinstance(each, Mapping) and each and each.keys() <= {"tenant", "agent", "user"}:
+            found.append(own.narrowed(**each))
+        else:
+            raise ValidationError(f"also holds {each!r:.60}: {wrong}")
+    if len(found) > MAX_SCOPES:
+        raise TooLarge(f"also has {len(found)} scopes, the limit is {MAX_SCOPES}: ask in fewer.")
+    return tuple(scope for scope in dict.fromkeys(found) if scope != own)
 
 
 def check_int(value: int, what: str, least: int, most: int) -> int:

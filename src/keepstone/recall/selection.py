@@ -1,10 +1,11 @@
-"""The order of hits and how many are returned: repeats last, newer statements first, reranking, the token budget. Pure."""
+"""The order and number of hits: repeats last, newer statements first, reranking, the token budget, several scopes together."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +15,11 @@ from keepstone.recall.candidates import Column, Slots
 from keepstone.recall.question import Question
 from keepstone.scope_index.columns import View
 from keepstone.text.token_count import estimate_tokens
-from keepstone.types import MESSAGE, Hit
+from keepstone.types import MESSAGE, Hit, Recall, Scope
+
+if TYPE_CHECKING:
+    from keepstone.recall.flow import RecallFlow
+    from keepstone.recall.query import RecallQuery
 
 MIN_SAME = 0.97  # cosine from which two records repeat each other
 MIN_ALIKE = 0.6  # cosine from which one fact may be a newer state of the other
@@ -165,6 +170,27 @@ def fit_budget(hits: Sequence[Hit], max_tokens: int | None) -> tuple[list[Hit], 
         chosen = {first, *(rest[at] for at in picked)}
     kept = [hit for at, hit in enumerate(hits) if at in chosen]
     return kept, [hit for at, hit in enumerate(hits) if at not in chosen]
+
+
+def recall_together(flow: RecallFlow, scopes: Sequence[Scope], query: RecallQuery) -> Recall:
+    """The hits of several scopes in one order: a score means the same in each. What repeats another hit comes last."""
+    found = [flow.recall(scope, replace(query, max_tokens=None), counts=False) for scope in scopes]
+    ranked = sorted((hit for recall in found for hit in recall), key=lambda hit: -hit.score)
+    first = {hit.content: hit for hit in reversed(ranked)}
+    ranked.sort(key=lambda hit: first[hit.content] is not hit)
+    kept, cut = fit_budget(ranked[: query.limit], query.max_tokens)
+    if query.as_of is None and query.known_at is None:
+        for scope in scopes:
+            flow.count_reads(scope, [hit.id for hit in kept if hit.record.scope == scope])
+    return replace(
+        found[0],
+        hits=tuple(kept),
+        considered=sum(recall.considered for recall in found),
+        left_out=len(cut),
+        notes=tuple(dict.fromkeys(note for recall in found for note in recall.notes)),
+        cut=tuple(hit.id for hit in cut),
+        confidence=max(recall.confidence for recall in found),
+    )
 
 
 def _solve_knapsack(costs: Sequence[int], values: Sequence[float], budget: int) -> list[int]:

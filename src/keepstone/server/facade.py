@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from keepstone.conversation.conversation import Conversation
 from keepstone.errors import Forbidden
+from keepstone.recall.query import other_scopes
 from keepstone.rights import GROUPS, READ, VERBS, Effects
 
 if TYPE_CHECKING:
@@ -126,6 +127,11 @@ def _check(caller: Caller, effects: Effects, arguments: dict[str, Any], claims: 
         raise Forbidden("a request acts in the tenant of its key: use a key of that tenant.")
     if effects.provider and arguments[effects.provider] is not None:
         _require_allowed(arguments[effects.provider], caller.service.settings)
+    if effects.reaches:
+        others = other_scopes(caller.scope, arguments[effects.reaches])
+        for scope in others:
+            identity.require_scope(scope)
+        arguments[effects.reaches] = others
     if effects.speaks == "items":
         arguments["items"] = [_speak_item(identity, item) for item in arguments["items"]]
     elif claims or (effects.speaks and identity.bound_to_agent):

@@ -80,6 +80,13 @@ class Identity:
             message = f"this key cannot write as {source!r:.40}: its writes are trusted as {self.max_source!r} at most."
             raise Forbidden(f"{message} Leave source out.")
 
+    def require_scope(self, scope: Scope) -> None:
+        """Forbidden for a scope that this identity may not act in."""
+        if scope.tenant != self.tenant:
+            raise Forbidden("a request acts in the tenant of its key: use a key of that tenant.")
+        if self.scope(scope.agent, scope.user or None) != scope:
+            raise Forbidden("this key acts for its own user only: leave the others out, or use a service key.")
+
     def scope(self, agent: str | None = None, user: str | None = None) -> Scope:
         """The scope of a request that names this agent and user; Forbidden if the key may not act for them."""
         chosen_agent = self.agent or "default"

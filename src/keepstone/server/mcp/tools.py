@@ -19,7 +19,7 @@ from keepstone.server.identity import FORGET, READ, WRITE
 from keepstone.server.mcp.caller import McpCaller
 from keepstone.types import MESSAGE, Action, Record
 
-CONTEXT, SEARCH = "memory_context", "search_conversations"
+CONTEXT, SEARCH, RATE = "memory_context", "search_conversations", "rate_memory"
 _MIN_TOKENS, _DEFAULT_TOKENS, _MAX_TOKENS = 100, 1500, 20_000
 _DEFAULT_MESSAGES = 10
 _MAX_RESULT_CHARS = 16_000  # of all messages
@@ -71,6 +71,14 @@ class ForgetResult(_Schema):
     action: Literal["forgotten"]
     id: str
     erased: bool = Field(description="False if some bytes remain for now, in a log or a file that is being read.")
+
+
+class RateResult(_Schema):
+    """What became of the feedback."""
+
+    action: Action
+    id: str
+    reasons: list[str]
 
 
 class ContextResult(_Schema):
@@ -168,6 +176,20 @@ _SEARCH = {
         "additionalProperties": False,
     },
 }
+_RATE = {
+    "name": RATE,
+    "description": "Say whether a memory that recall_memory gave has helped to answer. What helps is ranked a little higher and "
+    "kept longer. Use it when a memory was decisive, or wrong for the question; not for every memory.",
+    "input_schema": {
+        "type": "object",
+        "properties": {
+            "id": {"type": "string", "description": "The id of the memory, as recall_memory gave it."},
+            "helped": {"type": "boolean", "description": "Whether it helped."},
+        },
+        "required": ["id", "helped"],
+        "additionalProperties": False,
+    },
+}
 _AGENT_TOOLS = {schema["name"]: schema for schema in agent.schemas(allow_forget=True)}
 TOOLS: dict[str, McpTool] = {
     tool.tool.name: tool
@@ -178,6 +200,7 @@ TOOLS: dict[str, McpTool] = {
         _make_tool(_AGENT_TOOLS[agent.FORGET], "Forget a memory", FORGET, ForgetResult),
         _make_tool(_CONTEXT, "Context for a question", READ, ContextResult),
         _make_tool(_SEARCH, "Search conversations", READ, SearchResult),
+        _make_tool(_RATE, "Rate a memory", WRITE, RateResult),
     )
 }
 
@@ -193,6 +216,8 @@ def call_tool(caller: McpCaller, name: str, arguments: Mapping[str, Any]) -> Cal
     memory = caller.memory
     if name == CONTEXT:
         return _context(memory, arguments)
+    if name == RATE:
+        return _rate(memory, arguments)
     if name == SEARCH:
         return _result(_search(memory, arguments))
     result = memory.call_tool(name, arguments, allow_forget=FORGET in caller.rights)
@@ -226,6 +251,14 @@ def _context(memory: Memory, arguments: Mapping[str, Any]) -> CallToolResult:
     block = memory.context(query, max_tokens=max_tokens, **narrowed)
     text = TextContent(text=block or "Nothing is remembered about this.")
     return CallToolResult(content=[text], structured_content={"context": block})
+
+
+def _rate(memory: Memory, arguments: Mapping[str, Any]) -> CallToolResult:
+    id, helped = _text_argument(arguments, RATE, "id"), arguments.get("helped")
+    if not isinstance(helped, bool):
+        raise ValidationError(f"{RATE} needs 'helped': true or false.")
+    receipt = memory.feedback(id, helped=helped)
+    return _result({"action": receipt.action, "id": receipt.id, "reasons": receipt.reasons})
 
 
 def _search(memory: Memory, arguments: Mapping[str, Any]) -> dict[str, Any]:

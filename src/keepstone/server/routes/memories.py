@@ -81,6 +81,7 @@ add_verb(
     statuses=(404, 409, 412, 413),
     description="Change a record; earlier versions stay in its history. With If-Match, only if it still has that version.",
 )
+add_verb(router, _VERBS["feedback"], respond=json_response, schema=Receipt, statuses=(404,))
 add_verb(router, _VERBS["forget"], statuses=(404,))
 add_verb(router, _VERBS["set"], _set, statuses=(413,), tags=["values"])
 

@@ -12,7 +12,7 @@ from keepstone.client.verbs import RemoteVerbs
 from keepstone.errors import NotFound
 from keepstone.memory import Memory
 from keepstone.rights import READ, TOOLS
-from keepstone.server.routing import Json, add_verb, api_router, operation, request_model
+from keepstone.server.routing import FailFastList, Json, add_verb, api_router, operation, request_model
 from keepstone.server.schemas import envelope
 from keepstone.server.service import Caller
 
@@ -39,7 +39,9 @@ _VERBS = routes_of(RemoteVerbs)
 _WORKING: Any = {"working": (str | None, Field(None, description="The name of a working memory to include."))}
 _CONTEXT = Route(Memory.context, "POST", "/context", "context", rights=(READ,))
 _PROMPT = Route(Memory.system_prompt, "POST", "/prompt", "system_prompt", "prompt", (READ,))
-add_verb(router, _VERBS["recall"], compute=True)
+_ALSO = FailFastList[dict[Literal["tenant", "agent", "user"], str]] | None
+_RecallBody = request_model(_VERBS["recall"], also=(_ALSO, None))
+add_verb(router, _VERBS["recall"], model=_RecallBody, compute=True)
 add_verb(router, _VERBS["why"], compute=True, statuses=(404,))
 add_verb(
     router,
