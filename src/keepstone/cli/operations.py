@@ -9,7 +9,7 @@ import typer
 from keepstone.cli import options as o
 from keepstone.cli import render
 from keepstone.cli.arguments import moment
-from keepstone.cli.coding_agents.folders import read_hook_errors
+from keepstone.cli.coding_agents import read_hook_errors
 from keepstone.cli.exit_codes import OK, PROBLEMS
 from keepstone.cli.invocation import Invocation
 from keepstone.cli.jobs import WITHOUT_WORKER

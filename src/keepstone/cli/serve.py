@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from keepstone.cli import options as o
-from keepstone.cli.coding_agents.folders import create_folder, user_folder
+from keepstone.cli.coding_agents import create_folder, user_folder
 from keepstone.cli.coding_agents.project import project_agent
 from keepstone.cli.invocation import Invocation
 from keepstone.cli.output import Output, err, out, write_json

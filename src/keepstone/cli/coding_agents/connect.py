@@ -22,8 +22,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
+from keepstone.cli.coding_agents import create_folder, user_folder
 from keepstone.cli.coding_agents.config_files import ConfigFile, JsonFile, TomlFile
-from keepstone.cli.coding_agents.folders import create_folder, user_folder
 from keepstone.errors import ConfigurationError
 
 _VARIABLE = re.compile(r"\$\{(\w+):-([^}]*)\}")

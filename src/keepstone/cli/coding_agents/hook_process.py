@@ -20,7 +20,7 @@ from collections.abc import Mapping, Sequence
 from types import FrameType
 from typing import Any, NoReturn
 
-from keepstone.cli.coding_agents.folders import create_folder, log_hook_error, socket_folder, user_folder
+from keepstone.cli.coding_agents import create_folder, log_hook_error, socket_folder, user_folder
 
 EVENTS = ("session-start", "prompt", "pre-compact", "stop", "session-end")
 LIMIT_SECONDS = {"session-start": 6.0, "prompt": 3.0}  # of the hook as a whole; capturing goes on in the resident process

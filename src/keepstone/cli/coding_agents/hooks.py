@@ -14,8 +14,8 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
+from keepstone.cli.coding_agents import create_folder
 from keepstone.cli.coding_agents.connect import get_client
-from keepstone.cli.coding_agents.folders import create_folder
 from keepstone.cli.coding_agents.project import project_agent
 from keepstone.cli.coding_agents.transcripts import Said, read_transcript
 from keepstone.errors import RateLimited
