@@ -20,6 +20,7 @@ NAMES = (
     "fleet",
     "restarts",
     "server",
+    "stall",
     "soak",
     "floor",
     "growth",

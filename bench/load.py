@@ -40,10 +40,11 @@ def request(method: str, path: str, key: str | None, body: bytes = b"") -> bytes
 
 def run(port: int, requests: Callable[[], Iterator[bytes]], connections: int, seconds: float) -> Load:
     """Let each of some connections send what `requests` gives, one after the other, for so long."""
-    return asyncio.run(_run(port, requests, connections, seconds))
+    return asyncio.run(run_on(port, requests, connections, seconds))
 
 
-async def _run(port: int, requests: Callable[[], Iterator[bytes]], connections: int, seconds: float) -> Load:
+async def run_on(port: int, requests: Callable[[], Iterator[bytes]], connections: int, seconds: float) -> Load:
+    """The same in this event loop."""
     load = Load()
     given = requests()
     begun = time.perf_counter()

@@ -125,3 +125,36 @@ def test_pages_of_the_dashboard_take_turns_with_the_recalls_of_others(server: Ru
     key = server.key("greedy")
     assert visitor(server, key).http.get("/memories").status_code == 200
     assert keys_seen == [server.service.identify(key).id]
+
+
+def test_a_key_rests_after_a_page_while_others_are_active(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, slept = [100.0], list[float]()
+
+    async def sleep(seconds: float) -> None:
+        slept.append(round(seconds, 3))
+        now[0] += seconds
+
+    async def view(turns: service.PageTurns, key: str, seconds: float) -> None:
+        async with turns.turn(key):
+            now[0] += seconds
+
+    async def work() -> None:
+        turns = service.PageTurns(lambda: now[0])
+        for _ in range(3):
+            await view(turns, "mallory", 0.04)
+        assert slept == [], "alone, a key does not wait"
+        turns.note_use("dana")
+        await asyncio.gather(*(view(turns, "mallory", 0.04) for _ in range(2)))
+        assert slept == [0.76, 0.76], "its pages take a twentieth of the time, one after the other"
+        turns.note_use("dana")
+        await view(turns, "dana", 5.0)
+        turns.note_use("mallory")
+        await view(turns, "dana", 5.0)
+        assert slept[2:] == [2.0], "and no rest is longer than two seconds"
+        now[0] += 10
+        await view(turns, "mallory", 0.04)
+        assert len(slept) == 3
+        assert turns._turns == {}
+
+    monkeypatch.setattr(asyncio, "sleep", sleep)
+    asyncio.run(work())

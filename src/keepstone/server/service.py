@@ -12,8 +12,8 @@ import math
 import threading
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -44,6 +44,8 @@ _AUTH_THREADS = 8  # an unreachable token issuer blocks these, and no others
 _USE_AUDIT_SECONDS = 3600.0
 _MAX_AUDITED_SCOPES_PER_KEY = 10_000  # a service key can name users without end
 _MAX_REMEMBERED_USES = 100_000
+_ACTIVE_SECONDS = 1.0  # that a key counts as active after a request
+_REST_TIMES, _MAX_REST_SECONDS = 19.0, 2.0  # how many times as long as it took a key rests after a page
 _DENIAL_SECONDS, _MAX_DENIALS_PER_HOUR = 3600.0, 60
 
 
@@ -94,6 +96,49 @@ class ThreadPool:
         return 0 if self._limiter is None else self._limiter.borrowed_tokens
 
 
+class PageTurns:
+    """Lets a key's pages be made one after the other. While other keys are active, a key rests after a page, so that its pages
+    take at most a twentieth of the time: a page costs many times what a request of an agent does."""
+
+    def __init__(self, ticks: Callable[[], float] = time.monotonic) -> None:
+        self._ticks = ticks
+        self._turns: dict[str, tuple[asyncio.Lock, int]] = {}  # by key: the lock, and how many use or await it
+        self._rests: dict[str, float] = {}  # by key: until when
+        self._latest, self._before = ("", -math.inf), ("", -math.inf)  # the last two keys that were active, and when
+
+    def note_use(self, key: str) -> None:
+        """A key is active."""
+        if key != self._latest[0]:
+            self._before = self._latest
+        self._latest = (key, self._ticks())
+
+    def others_active(self, key: str) -> bool:
+        return any(other != key and self._ticks() - at < _ACTIVE_SECONDS for other, at in (self._latest, self._before))
+
+    @asynccontextmanager
+    async def turn(self, key: str) -> AsyncIterator[None]:
+        """The key's turn to make a page."""
+        lock, users = self._turns.get(key) or (asyncio.Lock(), 0)
+        self._turns[key] = (lock, users + 1)
+        try:
+            async with lock:
+                rest = self._rests.get(key, 0.0) - self._ticks()
+                if rest > 0 and self.others_active(key):
+                    await asyncio.sleep(rest)
+                start = self._ticks()
+                try:
+                    yield
+                finally:
+                    end = self._ticks()
+                    if len(self._rests) > _MAX_REMEMBERED_USES:
+                        self._rests.clear()
+                    self._rests[key] = end + min(_REST_TIMES * (end - start), _MAX_REST_SECONDS)
+        finally:
+            lock, users = self._turns.pop(key)
+            if users > 1:
+                self._turns[key] = (lock, users - 1)
+
+
 class Service:
     """One open store, its keys, and the threads that work on it."""
 
@@ -115,6 +160,7 @@ class Service:
         self.compute_pool = self.worker_pool
         if self._is_embedded:
             self.compute_pool = ThreadPool(_COMPUTE_THREADS, _COMPUTE_CALLS_PER_KEY)
+        self.pages = PageTurns()
         self.auth_pool = ThreadPool(_AUTH_THREADS, _AUTH_THREADS)
         self.open_files: Counter[str] = Counter()  # uploads and downloads in progress, by key
         self.metrics: Metrics | None = None  # set by the application
@@ -281,11 +327,20 @@ class Caller:
 
     async def run(self, work: Callable[..., T], *args: Any) -> T:
         """Call the memory in a worker thread, within the key's quota."""
+        self.service.pages.note_use(self.identity.id)
         return self.observe(await self.service.worker_pool.run(work, *args, key=self.identity.id, is_gone=self.is_gone))
 
     async def compute(self, work: Callable[..., T], *args: Any) -> T:
         """Call something that mostly computes, such as a recall."""
+        self.service.pages.note_use(self.identity.id)
         return self.observe(await self.service.compute_pool.run(work, *args, key=self.identity.id, is_gone=self.is_gone))
+
+    async def make_page(self, work: Callable[..., T], *args: Any) -> T:
+        """Make a page, in the key's turn; dropped if its caller has disconnected meanwhile."""
+        async with self.service.pages.turn(self.identity.id):
+            if self.is_gone is not None and await self.is_gone():
+                raise RequestRefused(499, "the caller has disconnected.")
+            return await self.service.compute_pool.run(work, *args, key=self.identity.id, is_gone=self.is_gone)
 
     def observe(self, result: T) -> T:
         """Report a result to the tracer."""

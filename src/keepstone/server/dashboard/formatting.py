@@ -82,15 +82,15 @@ def difference(before: str, after: str) -> Markup:
     old, new = _WORDS.findall(before[:_MAX_COMPARED_CHARS]), _WORDS.findall(after[:_MAX_COMPARED_CHARS])
     if max(len(before), len(after)) > _MAX_COMPARED_CHARS or len(old) * len(new) > _MAX_COMPARED_PAIRS:
         return Markup("<del>{}</del> <ins>{}</ins>").format(before, after)
-    parts: list[Markup] = []
+    parts: list[str] = []  # escaped
     done_old = done_new = 0
     for at_old, at_new in [*_common_words(old, new), (len(old), len(new))]:
         deleted, inserted = "".join(old[done_old:at_old]), "".join(new[done_new:at_new])
-        parts += [Markup("<del>{}</del>").format(deleted)] if deleted else []
-        parts += [Markup("<ins>{}</ins>").format(inserted)] if inserted else []
-        parts += [escape(old[at_old])] if at_old < len(old) else []
+        parts += [f"<del>{escape(deleted)}</del>"] if deleted else []
+        parts += [f"<ins>{escape(inserted)}</ins>"] if inserted else []
+        parts += [str(escape(old[at_old]))] if at_old < len(old) else []
         done_old, done_new = at_old + 1, at_new + 1
-    return Markup("").join(parts)
+    return Markup("".join(parts))
 
 
 def _common_words(old: list[str], new: list[str]) -> list[tuple[int, int]]:

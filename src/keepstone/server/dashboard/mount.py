@@ -84,7 +84,7 @@ def _endpoint(dashboard: Dashboard, handler: _Handler) -> Callable[[Request], Aw
             return await dashboard.service.run(_call, dashboard, handler, http)
         caller = replace(caller, is_gone=request.is_disconnected)
         # A page mostly computes; a form may wait for a model, and then must not hold up the recalls of others.
-        run = caller.run if request.method == "POST" else caller.compute
+        run = caller.run if request.method == "POST" else caller.make_page
         return await run(_call, dashboard, handler, http)
 
     return endpoint
