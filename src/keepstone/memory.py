@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from keepstone.errors import ValidationError
 from keepstone.recall.query import ContextQuery, RecallQuery, check_int, other_scopes
 from keepstone.types import (
+    Context,
     Entity,
     Explanation,
     ForgetReceipt,
@@ -241,10 +242,11 @@ class Memory:
         kinds: Iterable[str] | None = None,
         tag: str | None = None,
         min_trust: float | None = None,
-    ) -> str:
+    ) -> Context:
         """What is known about a query, what similar tasks have taught, and what is in hand, as one block for a prompt: fenced,
-        escaped, each line with its date and source, in a stable order, within the budget. `limit` is the maximum number of
-        memories in it; `kinds`, `tag` and `min_trust` select them as in recall()."""
+        escaped, each line with its date and source, in the order they were stored, within the budget; `tokens` and `ids` of the
+        result say what it takes and holds. `limit` is the maximum number of memories in it; `kinds`, `tag` and `min_trust`
+        select them as in recall()."""
         narrowed = ContextQuery(limit, kinds, tag, min_trust)
         return self._engine.contexts.block(self._scope, query, max_tokens, self.working, narrowed)
 

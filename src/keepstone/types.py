@@ -226,6 +226,18 @@ class Recall(Sequence[Hit]):
         return self.hits[at]
 
 
+class Context(str):
+    """A block of memories for a prompt: text with its `tokens` (estimated) and the `ids` of the memories in it, in order."""
+
+    tokens: int
+    ids: tuple[str, ...]
+
+    def __new__(cls, text: str = "", tokens: int = 0, ids: Sequence[str] = ()) -> Context:
+        block = super().__new__(cls, text)
+        block.tokens, block.ids = tokens, tuple(ids)
+        return block
+
+
 @dataclass(frozen=True, slots=True)
 class Usage:
     """What calls to a model took. `cached_tokens` are those of the input that the provider had kept from before; `cost` is in

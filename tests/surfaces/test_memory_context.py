@@ -144,12 +144,13 @@ def test_context_keeps_to_its_budget_and_order(path: Path) -> None:
     with timed(path, clock) as memory:
         for at in range(30):
             memory.remember(f"Heron sighting number {at} was at the pond.", occurred_at=START - timedelta(days=at))
+            clock.forward(minutes=1)
         large = memory.context("heron sighting pond", max_tokens=1000)
         small = memory.context("heron sighting pond", max_tokens=120)
         assert 1 < len(small.splitlines()) < len(large.splitlines())
         assert len(small) < 120 * 6
         dates = [line[3:13] for line in large.splitlines()[1:-1]]
-        assert dates == sorted(dates), "oldest first"
+        assert dates == sorted(dates, reverse=True), "in the order they were stored"
         assert memory.context("heron sighting pond", max_tokens=1000) == large
         assert memory.context("heron sighting pond", max_tokens=1) == ""
         assert memory.context("kubernetes ingress TLS termination") == ""

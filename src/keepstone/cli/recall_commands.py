@@ -76,7 +76,8 @@ def context(call: Invocation, query: str, **arguments: Any) -> None:
     """Print the memories about a question as a block for a prompt."""
     with call.open(missing="empty") as memory:
         block = memory.context(query, **arguments)
-    call.answer({"query": query, "context": block}, lambda out: _render_block(out, block))
+    answer = {"query": query, "context": str(block), "tokens": block.tokens, "ids": list(block.ids)}
+    call.answer(answer, lambda out: _render_block(out, block))
 
 
 def _render_block(out: Output, block: str) -> None:

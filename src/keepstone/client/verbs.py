@@ -22,7 +22,7 @@ from keepstone.client.responses import path_segment
 from keepstone.client.working_memory import saved_name
 from keepstone.errors import NotFound, ValidationError
 from keepstone.memory import Memory, Path
-from keepstone.types import ImportReport, Message, Page, Receipt, Record
+from keepstone.types import Context, ImportReport, Message, Page, Receipt, Record
 
 if TYPE_CHECKING:
     from keepstone.ports.stores import Progress
@@ -134,11 +134,11 @@ class RemoteVerbs(Remote):
         kinds: Iterable[str] | None = None,
         tag: str | None = None,
         min_trust: float | None = None,
-    ) -> Plan[str]:
+    ) -> Plan[Context]:
         fields = {"query": query, "max_tokens": max_tokens, "limit": limit, "tag": tag, "min_trust": min_trust}
         fields["kinds"] = names(kinds, "kinds", one=True)
         response = yield from self._with_working_memory("/v1/context", fields)
-        return str(response["context"])
+        return Context(response["context"], response["tokens"], response["ids"])
 
     @verb(Memory.system_prompt)
     def system_prompt(self, query: str = "", *, max_tokens: int = 1500) -> Plan[str]:

@@ -354,7 +354,7 @@ class _Keeper:
             return self._last
         mark = digest("".join(map(_mark, turns[: said[-1] + 1])))
         if _new_turns(turns) or mark not in self._contexts:
-            context = self.memory.context(turns[said[-1]].text[:_MAX_QUERY_CHARS], max_tokens=self._max_tokens)
+            context: str = self.memory.context(turns[said[-1]].text[:_MAX_QUERY_CHARS], max_tokens=self._max_tokens)
             with self._lock:
                 _store_bounded(self._contexts, mark, context, _MAX_CONTEXTS)
         else:

@@ -16,9 +16,9 @@ from datetime import UTC, datetime, timedelta
 from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from keepstone.maintenance.junk import PATTERNS, junk_reason
 from keepstone.maintenance.staleness import stale_reason
 from keepstone.text.english import NEGATIONS, STOP_WORDS
+from keepstone.text.junk import PATTERNS, junk_reason
 from keepstone.text.sentences import split_at_marks
 from keepstone.text.words import stem, terms
 from keepstone.types import MESSAGE, UNTRUSTED

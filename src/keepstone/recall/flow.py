@@ -33,7 +33,7 @@ from keepstone.recall.fusion import (
 )
 from keepstone.recall.query import RecallQuery
 from keepstone.recall.question import Question, parse_question
-from keepstone.recall.selection import MAX_RERANKED, fit_budget, rerank
+from keepstone.recall.selection import MAX_RERANKED, fit_budget, group_by_subject, rerank
 from keepstone.recall.standing import MAX_STANDING, asks_for_work, choose_standing, raise_standing, rank_in, standing_slots
 from keepstone.recall.supersession import Supersession, replaces_nothing, supersede
 from keepstone.recall.time_window import (
@@ -53,7 +53,7 @@ from keepstone.text.revisions import load_model
 from keepstone.text.sentences import MAX_PASSAGE_CHARS, first_stop
 from keepstone.text.times import micros
 from keepstone.text.words import has_visible_text
-from keepstone.types import MESSAGE, Explanation, Hit, Passage, Recall, Record, Scope
+from keepstone.types import MESSAGE, Explanation, Hit, Passage, Recall, Record, Scope, Version
 
 MAX_SEARCH_HITS = 300  # records that each search of the store returns, where a scope is too large to be ranked in memory
 NEIGHBOUR_MESSAGES = 2  # messages on either side that are fetched with them
@@ -161,7 +161,7 @@ class RecallFlow:
         if self._reranker is not None:
             hits, reranker_notes = rerank(self._reranker, query.text, hits)
             notes += reranker_notes
-        hits = hits[: query.limit]
+        hits = group_by_subject(query.text, hits[: query.limit]) if ranking.question.wants_all else hits[: query.limit]
         kept, cut = fit_budget([hit for _, hit in hits], query.max_tokens)
         if counts and ranking.snapshot is None:
             kept_ids = {hit.record.id for hit in kept}
@@ -203,6 +203,10 @@ class RecallFlow:
         hold. They do not count as read."""
         standing = replace(query, standing=True, limit=MAX_STANDING, min_similarity=0.0, max_tokens=None)
         return choose_standing(self.search(scope, standing), all_preferences=not query.text.strip())
+
+    def history(self, scope: Scope, id: str) -> Sequence[Version]:
+        """Every version of a record, oldest first."""
+        return self._store.history(scope, id) or ()
 
     def has_kind(self, scope: Scope, kind: str) -> bool:
         """Whether there may be records of a kind: cheap, and wrong only by returning True."""

@@ -31,6 +31,7 @@ _OWN_FACTS_FACTORS = (0.75, 0.5)
 # In the languages that leave the subject out, nothing says that a question is about the user.
 _FOREIGN_FACTOR = 1.2
 _SUBJECTLESS_LANGUAGES = ("ja", "ko")
+_WHOLE_SHARE = 0.4  # of the threshold: what a record needs where a list or an overview is asked for
 _SHARES = (0.5, 0.25)  # of the threshold, and of the best relevance: what a record needs once the best passes
 # How much each raises the relevance of a record without any similarity: holding every word of the query, being said by the
 # speaker it names, being of the time it names.
@@ -136,14 +137,19 @@ class RelevanceThreshold:
         if min_similarity is not None:
             return cls(min_similarity)
         level = chance_relevance(size) * (1.0 if question is None else _foreign_factor(question))
-        return cls(_SHARES[0] * level, _SHARES[1], level)
+        return cls.at(level, question)
 
     @classmethod
     def among_facts(cls, size: int, question: Question) -> RelevanceThreshold:
         """The chance level among facts alone, which are few beside messages; lower where the question is about the user."""
         factor = _OWN_FACTS_FACTORS[bool(question.language)] if question.of_user else _foreign_factor(question)
-        level = chance_relevance(size) * factor
-        return cls(_SHARES[0] * level, _SHARES[1], level)
+        return cls.at(chance_relevance(size) * factor, question)
+
+    @classmethod
+    def at(cls, level: float, question: Question | None) -> RelevanceThreshold:
+        """The threshold at a chance level; where the question asks for all members, the others need less than usual."""
+        wants_all = question is not None and question.wants_all
+        return cls((_WHOLE_SHARE if wants_all else _SHARES[0]) * level, 0.0 if wants_all else _SHARES[1], level)
 
     def required(self, best: float) -> float:
         """What each record needs where the best has this relevance."""

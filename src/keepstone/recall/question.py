@@ -41,6 +41,13 @@ _HOW_MANY = re.compile(
     r"\b(?:how (?:many|much|old|far|often)|what percentage|what time|total|number of|price|cost)\b",
     re.IGNORECASE,
 )
+_WHOLE = re.compile(
+    r"\W*(?:(?:please|can you|could you|ok|so|and) )*(?:tell me (?:all |everything |something |more )?(?:that you know )?about\b"
+    r"|what (?:else )?(?:do|did|have) (?:you|we|i) (?:know|remember|told|tell)\b|an overview\b|everything\b"
+    r"|(?:list|name|show)(?: me)? (?:all|every|my|our|the)\b|(?:who|what) (?:are|were) (?:all )?(?:my|our|the)\b"
+    r"|all (?:of )?(?:my|our|the)\b|(?:which|what) (?:\w+ ){0,2}\w+s (?:have|did|do|are|were|am|was)\b)",
+    re.IGNORECASE,
+)
 _ABOUT_QUESTIONS = re.compile(r"\b(?:ask(?:s|ed|ing)?|questions?|wonder(?:ed|ing)?|wanted to know)\b", re.IGNORECASE)
 _TURNS = frozenset("last past previous this next coming".split())
 _TIME_WORDS = _TURNS | frozenset(
@@ -79,6 +86,7 @@ class Question:
     wants_number: bool
     time: TimeHint | None
     about_questions: bool = False  # it wants what was asked
+    wants_all: bool = False  # it asks for a list or an overview, so that every member answers
     language: str = ""  # of its words, where that is not English
     event: TimeHint | None = None  # the time of an event in the scope that it dates itself by, once a record of it is found
 
@@ -126,6 +134,7 @@ def parse_question(text: str, speakers: Mapping[str, frozenset[int]], now: datet
         wants_number=wants.how_many,
         time=time,
         about_questions=bool(_ABOUT_QUESTIONS.search(head)),
+        wants_all=_WHOLE.match(head) is not None,
         language=language,
     )
 

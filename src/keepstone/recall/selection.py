@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import re
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -14,6 +16,7 @@ from keepstone.ports.stores import Reranker
 from keepstone.recall.candidates import Column, Slots
 from keepstone.recall.question import Question
 from keepstone.scope_index.columns import View
+from keepstone.text.english import STOP_WORDS
 from keepstone.text.token_count import estimate_tokens
 from keepstone.types import MESSAGE, Hit, Recall, Scope
 
@@ -28,6 +31,7 @@ MIN_ALIKE_MESSAGES = 0.8  # the same for messages: they resemble each other more
 MAX_GAP = 1.5  # points by which the newer of two alike records may score lower and still be put first
 MAX_GAP_COVERED = 4.0  # the same for alike facts that hold the question's words
 MAX_RERANKED = 30  # hits that a reranker reads, or the caller's limit where that is larger
+_CAPITALIZED = re.compile(r"\b[A-Z][\w-]+")
 _HEAD_EXTRA = 10  # hits after the limit that are compared with each other too
 _BUDGET_STEPS = 2000  # resolution of the knapsack that fills a token budget
 
@@ -131,6 +135,21 @@ def _put_newer_first(
             positions.remove(newer)
             positions.insert(positions.index(older), newer)
     return positions
+
+
+# -- whole answers ------------------------------------------------------------------------------------------------
+def group_by_subject(query: str, hits: list[tuple[int, Hit]]) -> list[tuple[int, Hit]]:
+    """The hits of a question for a list or an overview with those about the same name next to each other, the best first. A name
+    is a word with a capital that several of them hold and the question does not."""
+    asked = {word.lower() for word in _CAPITALIZED.findall(query)}
+    names = [{word for word in _CAPITALIZED.findall(hit.content) if word.lower() not in asked} for _, hit in hits]
+    counts = Counter(name for each in names for name in each)
+    groups: dict[object, list[tuple[int, Hit]]] = {}
+    for hit, each in zip(hits, names, strict=True):
+        shared = [name for name in each if counts[name] > 1 and name.lower() not in STOP_WORDS]
+        subject: object = max(shared, key=lambda name: (counts[name], name)) if shared else hit[1].id
+        groups.setdefault(subject, []).append(hit)
+    return [hit for group in groups.values() for hit in group]
 
 
 # -- reranking ----------------------------------------------------------------------------------------------------

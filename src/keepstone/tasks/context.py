@@ -6,8 +6,9 @@ first), what is in hand last, so that a prompt's beginning stays the same from o
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 
 from keepstone.ports.stores import Clock
 from keepstone.recall.flow import RecallFlow
@@ -16,13 +17,18 @@ from keepstone.recall.render import CLOSE, CLOSE_STANDING, OPEN, OPEN_STANDING, 
 from keepstone.tasks.flow import EPISODE
 from keepstone.tasks.working_memory import WorkingMemory
 from keepstone.text.clipping import CUT, cut
+from keepstone.text.junk import junk_reason
 from keepstone.text.standing import find_standing
 from keepstone.text.token_count import estimate_tokens
-from keepstone.types import MESSAGE, Record, Scope
+from keepstone.text.words import only_asks
+from keepstone.types import MESSAGE, UNTRUSTED, Context, Record, Scope, Version
 
 _MAX_HITS = 50
 _MAX_EXCHANGES = 15
 _MAX_LESSONS = 3
+_MAX_FORMER = 10  # records whose former values are looked up
+_MAX_FORMER_CHARS = 200  # of a former value that is shown
+_MAX_FILLER_CHARS = 200  # a longer text is never filler
 _BUDGET_PARTS = 3  # what is in hand, and the lessons, may each have one part in so many of the budget
 _STANDING_PARTS = 4  # standing instructions may have one part in so many of the budget
 _MAX_STANDING_TOKENS = 400
@@ -44,9 +50,10 @@ class Contexts:
         max_tokens: int,
         working: WorkingMemory | None = None,
         narrowed: ContextQuery = ContextQuery(),
-    ) -> str:
+    ) -> Context:
         """The block for a prompt; "" if nothing is known."""
-        return self.gathered(scope, query, max_tokens, working, narrowed=narrowed)[0]
+        block, ids = self.gathered(scope, query, max_tokens, working, narrowed=narrowed)
+        return Context(block, estimate_tokens(block), ids)
 
     def gathered(
         self,
@@ -70,7 +77,7 @@ class Contexts:
         hits = [hit for hit in self._recalling.search(scope, wanted) if hit.record.kind != EPISODE]
         out = set(leave_out)
         recalled = self._recalling.with_replies(scope, hits) if said_only else [hit.record for hit in hits]
-        known = [record for record in recalled if record.id not in out and not asked(record, query)]
+        known = [record for record in recalled if record.id not in out and not asked(record, query) and not is_filler(record)]
         taught = [hit.record for hit in lessons if hit.id not in out]
         standing = [record for record in self._recalling.find_standing(scope, wanted) if record.id not in out]
         if narrowed.limit is not None:
@@ -80,9 +87,30 @@ class Contexts:
         known = [record for record in known if record.id not in given]
         known += [record for record in standing if not is_instruction(record) and record not in known]
         in_hand = [f"- [{self._clock():%Y-%m-%d}, working] {each}" for each in (working.lines() if working is not None else ())]
-        block, used = composed(known, taught, in_hand, max_tokens - estimate_tokens(instructions))
+        former = self._find_former(scope, known)
+        block, used = composed(known, taught, in_hand, max_tokens - estimate_tokens(instructions), former)
         self._recalling.count_reads(scope, [*given, *used])
         return "\n".join(filter(None, (instructions, block))), [*given, *used]
+
+    def _find_former(self, scope: Scope, records: Sequence[Record]) -> dict[str, Version]:
+        """Of each record with a key that had another value before, the last such value, by id."""
+        found: dict[str, Version] = {}
+        for record in [record for record in records if record.key is not None and record.version > 1][:_MAX_FORMER]:
+            earlier = [
+                version
+                for version in self._recalling.history(scope, record.id)
+                if version.valid_from < record.valid_from and version.trust > UNTRUSTED
+            ]
+            if earlier and earlier[-1].content != record.content and len(earlier[-1].content) <= _MAX_FORMER_CHARS:
+                found[record.id] = earlier[-1]
+        return found
+
+
+def is_filler(record: Record) -> bool:
+    """Whether a record tells a model nothing: a greeting, "Noted.", a question."""
+    if record.key is not None or len(record.content) > _MAX_FILLER_CHARS:
+        return False
+    return (record.kind == MESSAGE and only_asks(record.content)) or junk_reason(record.content) is not None
 
 
 def is_instruction(record: Record) -> bool:
@@ -103,7 +131,7 @@ def compose_standing(records: Sequence[Record], max_tokens: int) -> tuple[str, l
             room -= cost
     if not chosen:
         return "", []
-    chosen.sort(key=lambda each: (each[0].occurred_at, each[0].id))
+    chosen.sort(key=lambda each: (each[0].created_at, each[0].id))
     block = "\n".join([OPEN_STANDING, *(line for _, line in chosen), CLOSE_STANDING])
     return block, [record.id for record, _ in chosen]
 
@@ -113,8 +141,15 @@ def asked(record: Record, query: str) -> bool:
     return record.kind == MESSAGE and record.role in (None, "user") and record.content.strip() == query.strip()
 
 
-def composed(known: Sequence[Record], taught: Sequence[Record], in_hand: Sequence[str], max_tokens: int) -> tuple[str, list[str]]:
-    """One block of what fits (best first) of each, and the ids of the memories in it; "" for none."""
+def composed(
+    known: Sequence[Record],
+    taught: Sequence[Record],
+    in_hand: Sequence[str],
+    max_tokens: int,
+    former: Mapping[str, Version] = MappingProxyType({}),
+) -> tuple[str, list[str]]:
+    """One block of what fits (best first) of each, and the ids of the memories in it; "" for none. `former` are values under the
+    same key that records have taken the place of, by id."""
     room = max_tokens - _FENCE_TOKENS
     held: list[str] = []
     share = room // _BUDGET_PARTS
@@ -125,15 +160,17 @@ def composed(known: Sequence[Record], taught: Sequence[Record], in_hand: Sequenc
             share -= cost
             room -= cost
     lessons, spent = _fitting(taught, min(room, max_tokens // _BUDGET_PARTS), shorten=True)
-    facts, _ = _fitting(known, room - spent)
+    facts, _ = _fitting(known, room - spent, former=former)
     lines = [text for _, text in (*facts, *lessons)] + held
     used = [record.id for record, _ in (*facts, *lessons)]
     return ("\n".join([OPEN, *lines, CLOSE]), used) if lines else ("", [])
 
 
-def _fitting(records: Sequence[Record], room: int, shorten: bool = False) -> tuple[list[tuple[Record, str]], int]:
-    """The first records that fit, each as its line, oldest first; and what they cost. What says the same in the same words stands
-    there once."""
+def _fitting(
+    records: Sequence[Record], room: int, shorten: bool = False, former: Mapping[str, Version] = MappingProxyType({})
+) -> tuple[list[tuple[Record, str]], int]:
+    """The first records that fit, each as its line, in the order they were stored; and what they cost. What says the same in the
+    same words stands there once."""
     chosen: dict[str, tuple[Record, str]] = {}
     said: set[tuple[str | None, ...]] = set()
     spent = 0
@@ -141,7 +178,7 @@ def _fitting(records: Sequence[Record], room: int, shorten: bool = False) -> tup
         words = (record.key, record.role, record.name, record.content)
         if record.id in chosen or words in said:
             continue
-        text = render_line(record)
+        text = render_line(record, former.get(record.id))
         if shorten:  # rather all of them with their beginnings than one whole
             text = cut(text, room // len(records) - 1, estimate_tokens)
         cost = estimate_tokens(text) + 1
@@ -149,4 +186,4 @@ def _fitting(records: Sequence[Record], room: int, shorten: bool = False) -> tup
             chosen[record.id] = (record, text)
             said.add(words)
             spent += cost
-    return sorted(chosen.values(), key=lambda each: (each[0].occurred_at, each[0].id)), spent
+    return sorted(chosen.values(), key=lambda each: (each[0].created_at, each[0].id)), spent  # a new one never moves an older

@@ -85,6 +85,7 @@ class ContextResult(_Schema):
     """What is known about a question."""
 
     context: str = Field(description="The block for a prompt; empty if nothing is known.")
+    tokens: int = Field(description="How many tokens it takes, estimated.")
 
 
 class MessageSchema(_Schema):
@@ -249,8 +250,8 @@ def _context(memory: Memory, arguments: Mapping[str, Any]) -> CallToolResult:
     max_tokens = check_int(_DEFAULT_TOKENS if tokens is None else tokens, "max_tokens", _MIN_TOKENS, _MAX_TOKENS)
     narrowed = {name: arguments.get(name) for name in ("limit", "kinds", "tag", "min_trust")}
     block = memory.context(query, max_tokens=max_tokens, **narrowed)
-    text = TextContent(text=block or "Nothing is remembered about this.")
-    return CallToolResult(content=[text], structured_content={"context": block})
+    text = TextContent(text=str(block) or "Nothing is remembered about this.")
+    return CallToolResult(content=[text], structured_content={"context": str(block), "tokens": block.tokens})
 
 
 def _rate(memory: Memory, arguments: Mapping[str, Any]) -> CallToolResult:

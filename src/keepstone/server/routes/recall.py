@@ -27,8 +27,9 @@ def _restore_working(caller: Caller, working: str | None) -> Memory:
     return memory
 
 
-def _context(caller: Caller, query: str, working: str | None, **arguments: Any) -> dict[str, str]:
-    return {"query": query, "context": _restore_working(caller, working).context(query, **arguments)}
+def _context(caller: Caller, query: str, working: str | None, **arguments: Any) -> dict[str, Any]:
+    block = _restore_working(caller, working).context(query, **arguments)
+    return {"query": query, "context": str(block), "tokens": block.tokens, "ids": list(block.ids)}
 
 
 def _system_prompt(caller: Caller, working: str | None, **arguments: Any) -> str:
@@ -49,7 +50,7 @@ add_verb(
     _context,
     model=request_model(_CONTEXT, **_WORKING),
     compute=True,
-    schema=envelope("ContextResult", query=str, context=str),
+    schema=envelope("ContextResult", query=str, context=str, tokens=int, ids=list[str]),
 )
 add_verb(router, _PROMPT, _system_prompt, model=request_model(_PROMPT, **_WORKING), tags=["prompts"])
 

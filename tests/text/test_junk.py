@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keepstone.maintenance.junk import junk_reason
+from keepstone.text.junk import junk_reason
 from tests.maintenance.health_samples import JUNK, USEFUL
 
 
