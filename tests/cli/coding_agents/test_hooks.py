@@ -18,9 +18,8 @@ from typing import Any
 import pytest
 
 from keepstone import Memory
-from keepstone.cli.coding_agents.hooks import HookHandler
+from keepstone.cli.coding_agents.hooks import HookHandler, read_transcript
 from keepstone.cli.coding_agents.project import find_project
-from keepstone.cli.coding_agents.transcripts import read_transcript
 from keepstone.errors import RateLimited
 from tests.cli.support import process, surroundings
 
@@ -234,6 +233,23 @@ def test_the_budget_and_the_fence_hold_for_what_is_injected(memory: Memory, tmp_
     answer = json.loads(handler.answer("prompt", "cursor", "auto", {**prompt, "conversation_id": "d"}, "/"))
     assert answer["continue"] is True
     assert "9007" in answer["additional_context"]
+
+
+def test_a_project_reads_the_personal_memory_and_keeps_its_own(memory: Memory, client: Client, tmp_path: Path) -> None:
+    memory.remember("Dana's editor is Helix.")
+    handler = HookHandler(memory, tmp_path / "marks")
+    client.say("one", "user", "The shop is deployed on Fridays.")
+    payload = {"session_id": "one", "transcript_path": str(client.transcript("one"))}
+    handler.answer("stop", "claude-code", "shop", payload, str(tmp_path))
+
+    def ask(project: str, prompt: str, session: str) -> str:
+        asked = {"session_id": session, "hook_event_name": "UserPromptSubmit", "prompt": prompt}
+        return handler.answer("prompt", "claude-code", project, asked, str(tmp_path))
+
+    assert "Helix" in ask("shop", "Which editor does Dana use?", "two")
+    assert "Fridays" in ask("shop", "When is the shop deployed?", "two")
+    assert "Fridays" not in ask("mill", "When is the shop deployed?", "three")
+    assert "Fridays" not in ask("off", "When is the shop deployed?", "four")
 
 
 def test_transcripts_of_other_clients_are_read(tmp_path: Path) -> None:
