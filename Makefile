@@ -7,7 +7,7 @@ VENV := .venv
 unexport PYTHONDONTWRITEBYTECODE
 BIN := $(VENV)/bin
 
-.PHONY: run demo test unit environments frameworks frameworks-shared frameworks-strands frameworks-crewai encrypted lint types format bench generate docs audit clean
+.PHONY: run demo test unit environments frameworks frameworks-shared frameworks-strands frameworks-crewai encrypted lint types format bench generate docs audit sbom fuzz clean
 
 run: $(VENV)/.ready
 	@$(BIN)/keepstone serve --first-key keepstone.key
@@ -64,6 +64,21 @@ docs: .venv-docs/.ready $(VENV)/.ready
 audit: $(VENV)/.dev
 	$(BIN)/python tools/audit.py
 
+# A bill of materials (CycloneDX) of what a server installs, with the hashes of the lock file: build/keepstone.cdx.json.
+sbom: .venv-sbom/bin/cyclonedx-py
+	@mkdir -p build
+	.venv-sbom/bin/cyclonedx-py requirements --pyproject pyproject.toml --output-reproducible --of JSON -o build/keepstone.cdx.json requirements/deploy.txt
+
+.venv-sbom/bin/cyclonedx-py: requirements/sbom.txt $(VENV)/.dev
+	@$(PYTHON) -m venv .venv-sbom
+	@$(call INSTALL_LOCKED,.venv-sbom,-r requirements/sbom.txt)
+	@touch $@
+
+# Ten minutes of fuzzing over every parser of text from outside; by coverage where atheris is installed (pip install atheris).
+FUZZ_SECONDS ?= 600
+fuzz: $(VENV)/.dev
+	$(BIN)/python -m tests.fuzz --seconds $(FUZZ_SECONDS)
+
 # Committed files that are made from others: the schema of the stores.
 generate: $(VENV)/.dev
 	$(BIN)/python tools/make_schema.py
@@ -108,4 +123,4 @@ $(VENV)/.dev: $(VENV)/.ready requirements/dev.txt requirements/weights.txt requi
 	@touch $@
 
 clean:
-	rm -rf .bench .venv-docs build .venv-frameworks .venv-strands .venv-crewai .venv-encrypted .suites $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis dist
+	rm -rf .bench .venv-docs build .venv-frameworks .venv-strands .venv-crewai .venv-encrypted .venv-sbom .suites $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis dist

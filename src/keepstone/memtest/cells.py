@@ -171,7 +171,10 @@ def _yaml(file: str, text: str) -> Cell:
         raise ConfigurationError(
             f"{file} is YAML, and PyYAML is not installed: {install_command('test')}, or write it as JSON (memtest.json)."
         ) from None
-    loader = yaml.SafeLoader(text)
+    try:
+        loader = yaml.SafeLoader(text)
+    except yaml.YAMLError as error:  # a character that YAML does not allow
+        raise ValidationError(f"{file}: not YAML ({str(error).splitlines()[0]}): mend it.") from None
     try:
         node = loader.get_single_node()
         if node is None:

@@ -59,7 +59,7 @@ def _read(conninfo: str) -> dict[str, str]:
     """The parts that may be shown; what does not look like one was meant to be something else."""
     try:
         found = conninfo_to_dict(conninfo)
-    except psycopg.Error:
+    except (psycopg.Error, UnicodeDecodeError):
         raise ConfigurationError(f"the database URL cannot be read: {_HOW}.") from None
     read = {name: str(found.get(name) or "") for name in ("user", "host", "port", "dbname")}
     odd = not _HOST.match(read["host"]) or not re.match(r"[\d,]*\Z", read["port"]) or any(c in read["dbname"] for c in "@?#/")
