@@ -260,7 +260,7 @@ class Backend:
 
     def standing(self, scope: Scope) -> list[Record]:
         """The standing instructions of a scope that hold, the newest first."""
-        found = self._engine.recalling.find_standing(scope, RecallQuery(""))
+        found, _ = self._engine.recalling.find_standing(scope, RecallQuery(""))
         return sorted(filter(is_instruction, found), key=lambda record: record.occurred_at, reverse=True)
 
     def count_reads(self, scope: Scope, ids: Iterable[str]) -> None:

@@ -61,12 +61,12 @@ def test_a_context_holds_no_filler() -> None:
 
 def test_a_new_fact_comes_last_and_moves_no_other_line() -> None:
     with Memory.open(":memory:") as memory:
-        memory.remember("Marta lives in Gdańsk.", occurred_at="2026-05-01")
-        memory.remember("Marta has two cats.", occurred_at="2026-03-01")
-        before = memory.context("What do you know about Marta?")
-        assert memory.context("What do you know about Marta?") == before
+        memory.remember("The spare key is with Marta.", occurred_at="2026-05-01")
+        memory.remember("Olle built a kennel for the dog.", occurred_at="2026-03-01")
+        before = memory.context("What do you know about Marta and Olle?")
+        assert memory.context("What do you know about Marta and Olle?") == before
         memory.remember("Marta was born in Toruń.", occurred_at="1990-01-01")
-        after = memory.context("What do you know about Marta?")
+        after = memory.context("What do you know about Marta and Olle?")
     assert after.startswith(before.removesuffix("</memory>"))
     assert "Toruń" in after
 
@@ -77,6 +77,17 @@ def test_a_former_value_stands_with_its_date() -> None:
         memory.remember("Dana lives in Lisbon.", key="home", occurred_at="2026-05-02")
         block = memory.context("Where does Dana live?")
     assert "home = Dana lives in Lisbon. (until 2026-05-02: Dana lives in Oslo.)" in block
+
+
+def test_a_statement_that_a_later_one_replaces_says_since_when() -> None:
+    with Memory.open(":memory:") as memory:
+        memory.remember("I live in Oslo.", occurred_at="2025-01-10")
+        memory.remember("I moved to Lisbon.", occurred_at="2026-05-02")
+        hits = memory.recall("Where do I live?")
+        assert any(hit.superseded_by for hit in hits)
+        block = memory.context("Where do I live?")
+    assert "I live in Oslo. (may be out of date since 2026-05-02)" in block
+    assert block.count("out of date") == 1
 
 
 def test_a_context_says_what_it_takes() -> None:

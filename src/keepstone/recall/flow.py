@@ -198,9 +198,9 @@ class RecallFlow:
         """The records of a query's hits, for internal use."""
         return [hit.record for hit in self.search(scope, query)]
 
-    def find_standing(self, scope: Scope, query: RecallQuery) -> list[Record]:
+    def find_standing(self, scope: Scope, query: RecallQuery) -> tuple[list[Record], set[str]]:
         """The standing instructions and preferences that may apply to a query, in order of precedence; without a query all that
-        hold. They do not count as read."""
+        hold. And the ids of instructions that no longer hold. They do not count as read."""
         standing = replace(query, standing=True, limit=MAX_STANDING, min_similarity=0.0, max_tokens=None)
         return choose_standing(self.search(scope, standing), all_preferences=not query.text.strip())
 

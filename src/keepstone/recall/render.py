@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from datetime import datetime
 
 from keepstone.types import MESSAGE, Record, Version
 
@@ -47,9 +48,9 @@ def render_instruction(record: Record) -> str:
     return f"- [{record.valid_from:%Y-%m-%d}] {escape_text(record.content)}"
 
 
-def render_line(record: Record, former: Version | None = None) -> str:
+def render_line(record: Record, former: Version | None = None, ended: datetime | None = None) -> str:
     """One memory as a line with its date, its source and what it is. What was said names its session; what took the place of a
-    former value names that value and until when it held."""
+    former value names that value and until when it held; what a later statement probably replaces says since when."""
     what = _label(record.tag if record.tag != "general" else record.kind)
     if record.kind == MESSAGE and record.session is not None:
         what = f"{what}, session {_label(record.session)}"
@@ -57,4 +58,5 @@ def render_line(record: Record, former: Version | None = None) -> str:
     said = f"{escape_text(speaker)}: " if speaker else ""
     key = f"{escape_text(record.key)} = " if record.key is not None else ""
     until = f" (until {record.valid_from:%Y-%m-%d}: {escape_text(former.content)})" if former is not None else ""
+    until += f" (may be out of date since {ended:%Y-%m-%d})" if ended is not None else ""
     return f"- [{record.valid_from:%Y-%m-%d}, {_label(record.source)}, {what}] {said}{key}{escape_text(record.content)}{until}"

@@ -92,9 +92,9 @@ def rank_in(
     return np.array(moved, dtype=np.int64), arranged
 
 
-def choose_standing(hits: Sequence[Hit], all_preferences: bool = False) -> list[Record]:
-    """The instructions and preferences among hits that still hold, in order of precedence. A preference needs relevance, unless
-    all are asked for."""
+def choose_standing(hits: Sequence[Hit], all_preferences: bool = False) -> tuple[list[Record], set[str]]:
+    """The instructions and preferences among hits that still hold, in order of precedence, and the ids of instructions that no
+    longer do. A preference needs relevance, unless all are asked for."""
     read = [(hit, *read_standing(hit.content)) for hit in hits]
     newest: dict[str, Record] = {}
     for hit, kind, topic, _ in read:
@@ -102,9 +102,12 @@ def choose_standing(hits: Sequence[Hit], all_preferences: bool = False) -> list[
             newest[topic] = hit.record
     chosen: dict[str, Record] = {}
     preferences: list[Record] = []
+    outdated: set[str] = set()
     for hit, kind, topic, words in read:
-        if kind == "instruction" and (not topic or newest[topic].id == hit.id):
+        if kind == "instruction" and (topic and newest[topic].id != hit.id):
+            outdated.add(hit.id)
+        elif kind == "instruction":
             chosen.setdefault(words, hit.record)
         elif kind == "preference" and (all_preferences or hit.signals.get("similarity", 0.0) >= MIN_PREFERENCE_RELEVANCE):
             preferences.append(hit.record)
-    return [*chosen.values(), *preferences[: None if all_preferences else MAX_PREFERENCES]]
+    return [*chosen.values(), *preferences[: None if all_preferences else MAX_PREFERENCES]], outdated

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from types import MappingProxyType
 
 from keepstone.ports.stores import Clock
@@ -79,7 +80,9 @@ class Contexts:
         recalled = self._recalling.with_replies(scope, hits) if said_only else [hit.record for hit in hits]
         known = [record for record in recalled if record.id not in out and not asked(record, query) and not is_filler(record)]
         taught = [hit.record for hit in lessons if hit.id not in out]
-        standing = [record for record in self._recalling.find_standing(scope, wanted) if record.id not in out]
+        standing, outdated = self._recalling.find_standing(scope, wanted)
+        standing = [record for record in standing if record.id not in out]
+        known = [record for record in known if record.id not in outdated]
         if narrowed.limit is not None:
             known = known[: max(0, narrowed.limit - len(taught))]
             standing = standing[: max(0, narrowed.limit - len(known) - len(taught))]
@@ -88,7 +91,9 @@ class Contexts:
         known += [record for record in standing if not is_instruction(record) and record not in known]
         in_hand = [f"- [{self._clock():%Y-%m-%d}, working] {each}" for each in (working.lines() if working is not None else ())]
         former = self._find_former(scope, known)
-        block, used = composed(known, taught, in_hand, max_tokens - estimate_tokens(instructions), former)
+        times = {hit.id: hit.record.valid_from for hit in hits}
+        ended = {hit.id: times[hit.superseded_by] for hit in hits if hit.superseded_by in times}
+        block, used = composed(known, taught, in_hand, max_tokens - estimate_tokens(instructions), former, ended)
         self._recalling.count_reads(scope, [*given, *used])
         return "\n".join(filter(None, (instructions, block))), [*given, *used]
 
@@ -147,9 +152,10 @@ def composed(
     in_hand: Sequence[str],
     max_tokens: int,
     former: Mapping[str, Version] = MappingProxyType({}),
+    ended: Mapping[str, datetime] = MappingProxyType({}),
 ) -> tuple[str, list[str]]:
     """One block of what fits (best first) of each, and the ids of the memories in it; "" for none. `former` are values under the
-    same key that records have taken the place of, by id."""
+    same key that records have taken the place of, `ended` when a later statement took the place of a record, by id."""
     room = max_tokens - _FENCE_TOKENS
     held: list[str] = []
     share = room // _BUDGET_PARTS
@@ -160,14 +166,18 @@ def composed(
             share -= cost
             room -= cost
     lessons, spent = _fitting(taught, min(room, max_tokens // _BUDGET_PARTS), shorten=True)
-    facts, _ = _fitting(known, room - spent, former=former)
+    facts, _ = _fitting(known, room - spent, former=former, ended=ended)
     lines = [text for _, text in (*facts, *lessons)] + held
     used = [record.id for record, _ in (*facts, *lessons)]
     return ("\n".join([OPEN, *lines, CLOSE]), used) if lines else ("", [])
 
 
 def _fitting(
-    records: Sequence[Record], room: int, shorten: bool = False, former: Mapping[str, Version] = MappingProxyType({})
+    records: Sequence[Record],
+    room: int,
+    shorten: bool = False,
+    former: Mapping[str, Version] = MappingProxyType({}),
+    ended: Mapping[str, datetime] = MappingProxyType({}),
 ) -> tuple[list[tuple[Record, str]], int]:
     """The first records that fit, each as its line, in the order they were stored; and what they cost. What says the same in the
     same words stands there once."""
@@ -178,7 +188,7 @@ def _fitting(
         words = (record.key, record.role, record.name, record.content)
         if record.id in chosen or words in said:
             continue
-        text = render_line(record, former.get(record.id))
+        text = render_line(record, former.get(record.id), ended.get(record.id))
         if shorten:  # rather all of them with their beginnings than one whole
             text = cut(text, room // len(records) - 1, estimate_tokens)
         cost = estimate_tokens(text) + 1
