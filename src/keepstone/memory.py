@@ -352,6 +352,7 @@ class Memory:
 
     def why(self, query: str, id: str) -> Explanation:
         """Explain a record's score for a query, feature by feature, and what kept it out where it is no hit. Raises NotFound."""
+        RecallQuery.parse(query)  # refuses what is not text before the id is looked up
         return self._engine.recalling.explain(self._scope, query, id, self._engine.reading.sequence(self._scope, id))
 
     def entities(self, *, kind: str | None = None, limit: int = 100) -> Sequence[Entity]:

@@ -255,7 +255,9 @@ def test_a_request_names_no_address_and_no_new_provider(tmp_path: Path, monkeypa
             remember(server.http(), "Ada likes tea.")
             operator = server.http(server.key(rights=("read", "operator")))
             others = ("openai:x", f"openai:x@{address}", f"ollama:x@{address}", f"minilm:{tmp_path}", "voyage:x")
-            for name in (*others, "sentence-transformers:x", "minilm", "multilingual"):
+            for name in ("minilm", "multilingual", "no such embedder"):
+                assert operator.post("/v1/upkeep/reembed", json={"embedder": name}).status_code == 422, name
+            for name in (*others, "sentence-transformers:x"):
                 answer = operator.post("/v1/upkeep/reembed", json={"embedder": name})
                 assert (answer.status_code, answer.json()["error"]) == (403, "Forbidden"), name
             assert seen == []

@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from keepstone.conversation.conversation import Conversation
-from keepstone.errors import Forbidden
+from keepstone.errors import ConfigurationError, Forbidden
 from keepstone.recall.query import other_scopes
 from keepstone.rights import GROUPS, READ, VERBS, Effects
 
@@ -139,10 +139,12 @@ def _check(caller: Caller, effects: Effects, arguments: dict[str, Any], claims: 
 
 
 def _require_allowed(embedder: Any, settings: Settings) -> None:
-    """Forbidden for an embedder that a request may not name: it would send texts and a provider's key to an address."""
+    """Refuse an embedder that a request may not name. Forbidden for a provider: it would get every text, and its key would go to
+    an address of the request's choice."""
     allowed = [*BUILT_IN_EMBEDDERS, *(name.strip() for name in settings.request_embedders.split(",") if name.strip())]
     if embedder not in allowed:
-        raise Forbidden(
+        refusal = Forbidden if ":" in str(embedder) else ConfigurationError
+        raise refusal(
             f"a request may not name this embedder: use one of {', '.join(allowed)}, or list it in the setting request_embedders "
             "of the server."
         )
