@@ -63,7 +63,7 @@ def test_nothing_readable_is_on_disk_while_the_store_is_used_and_after(path: Pat
     with opened(path, key, approximate_from=1) as memory:
         memory.remember(FACT)
         memory.ingest([{"role": "user", "content": f"I fed {SECRET} today."}], session="evening")
-        assert SECRET in memory.recall("What is Dana's cat called?")[0].content
+        assert FACT in [hit.content for hit in memory.recall("What is Dana's cat called?")]
         memory.backup(tmp_path / "copy.db")
         assert (tmp_path / "memory.db-wal").stat().st_size > 0
         held = on_disk(tmp_path).lower()
@@ -73,7 +73,7 @@ def test_nothing_readable_is_on_disk_while_the_store_is_used_and_after(path: Pat
     assert not (tmp_path / "memory.db-index").exists(), "the index of a large scope is kept in memory"
     for each in (path, tmp_path / "copy.db"):
         with opened(each, key) as memory:
-            assert memory.recall("What is Dana's cat called?")[0].content == FACT
+            assert FACT in [hit.content for hit in memory.recall("What is Dana's cat called?")]
             assert memory.upkeep.doctor().healthy
 
 
