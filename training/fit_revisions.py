@@ -29,8 +29,6 @@ from keepstone.ports.stores import Embedder
 from keepstone.ports.vectors import embed_texts
 from keepstone.text import revisions
 from keepstone.text.revisions import KINDS, features_of
-from bench.everyday.people import Person
-from bench.everyday.people import load as load_people
 from training.relations import Relation, load_relations
 
 Matrix = NDArray[np.float32]
@@ -310,8 +308,8 @@ class Pairs:
 
 
 def judged_pairs(person: Person, model: revisions.RevisionModel, embedder: Embedder, asked: bool) -> Pairs:
-    """The pairs that recall would read: of each question the statements most like it with the later ones that have most points; or
-    without questions, of every statement."""
+    """The pairs that recall would read: of each question the statements most like it, with the later ones that have most
+    points; or without questions, of every statement."""
     told = [*person.statements, *(each for pair in person.contradictions for each in (pair.old, pair.new) if not asked)]
     replaced = {(update.old, update.new) for update in person.updates}
     replaced |= {(pair.old.id, pair.new.id) for pair in person.contradictions}
@@ -351,7 +349,8 @@ def fit_judgement(people: list[Pairs]) -> dict[str, float]:
     chances = []
     for at, person in enumerate(people):
         rest = [each for number, each in enumerate(people) if number != at]
-        weights = fit_weights(np.concatenate([each.rows for each in rest]), np.concatenate([each.labels for each in rest]), _RIDGE)
+        rows, labels = np.concatenate([each.rows for each in rest]), np.concatenate([each.labels for each in rest])
+        weights = fit_weights(rows, labels, _RIDGE)
         chances.append(1 / (1 + np.exp(-person.rows @ weights)))
     judged = np.concatenate(chances)
     for threshold in (0.1, 0.2, 0.3, 0.5):
@@ -376,7 +375,7 @@ def main() -> None:
     if options.judgement_only:
         model = revisions.load_model()
     else:
-        fit_kinds(relations, others, Path(statement_kinds._WEIGHTS_PATH))
+        fit_kinds(relations, others, Path(revisions._WEIGHTS_PATH))
         model = fit_forms(relations, others, embedder, 99, options.steps)
     people = load_people("development")
     weights = []
