@@ -14,7 +14,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from random import Random
@@ -30,9 +30,11 @@ from bench.languages.data import NAMES, load_language
 from bench.quality import fill
 from bench.threshold import with_unrelated
 from keepstone import Memory
+from keepstone.embedders.reader import Reader
 from keepstone.recall import confidence, fusion
 from keepstone.recall.confidence import EVIDENCE
 from keepstone.recall.query import RecallQuery
+from keepstone.recall.reading import MAX_READ_HITS
 from keepstone.types import MESSAGE
 from training.personas import make_persona
 from training.relations import load_relations
@@ -56,6 +58,9 @@ class Row:
     store: str
     model: str
     weight: float
+    logits: tuple[float, ...] = ()  # of the first hits, and of any, with the weights in force
+    any_logit: float = 0.0
+    read: tuple[float, ...] = ()  # by the reader
 
     @property
     def first(self) -> bool:
@@ -74,13 +79,18 @@ class Asked:
 
 
 def ask(
-    memory: Memory, labels: dict[str, set[str]], questions: Iterable[Asked], store: str, kinds: set[str] | None = None
+    memory: Memory,
+    labels: dict[str, set[str]],
+    questions: Iterable[Asked],
+    store: str,
+    kinds: set[str] | None = None,
+    reader: Reader | None = None,
 ) -> list[Row]:
-    """What recall measures for questions; `labels` are those of each record."""
+    """What recall measures for questions; `labels` are those of each record. With a reader, what it says of the first hits."""
     rows = []
     engine, scope = memory._engine, memory.scope
     for question in questions:
-        query = RecallQuery.parse(question.text, kinds=kinds, asked_at=question.asked_at, min_confidence=0.0)
+        query = RecallQuery.parse(question.text, kinds=kinds, asked_at=question.asked_at, min_similarity=0.0)
         ranking = engine.recalling.rank(scope, query)
         if ranking.confidence.evidence is None:
             continue
@@ -90,7 +100,14 @@ def ask(
         behind = tuple(float(ranking.sums[best[0]] - ranking.sums[at]) for at in best)
         is_message = records[0] is not None and records[0].kind == MESSAGE
         model = confidence.choose_model(ranking.question.language, is_message)
-        rows.append(Row(ranking.confidence.evidence, right, behind, question.kind, store, model, question.weight))
+        row = Row(ranking.confidence.evidence, right, behind, question.kind, store, model, question.weight)
+        if reader is not None and model != "other":
+            three = best[:MAX_READ_HITS]
+            texts = [f"{each.name}: {each.content}" if each.name else each.content for each in records[: len(three)] if each]
+            logits = tuple(ranking.confidence.logits(ranking.sums[three]).tolist())
+            any_logit = confidence.to_logit(ranking.confidence.any)
+            row = replace(row, logits=logits, any_logit=any_logit, read=tuple(reader(question.text, texts)))
+        rows.append(row)
     return rows
 
 
@@ -102,7 +119,7 @@ def tell(memory: Memory, statements: Iterable[tuple[str, str, datetime | str | N
     return labels
 
 
-def everyday_rows() -> list[Row]:
+def everyday_rows(reader: Reader | None = None) -> list[Row]:
     """Each person's own questions, the others' unrelated ones, and everything asked of one store of all."""
     rows = []
     people = everyday.load("development")
@@ -119,14 +136,15 @@ def everyday_rows() -> list[Row]:
         ]
         with Memory.open(":memory:") as memory:
             labels = tell(memory, ((each.id, each.text, each.said_at) for each in person.statements))
-            rows += ask(memory, labels, [*own, *foreign], person.name)
+            rows += ask(memory, labels, [*own, *foreign[:: 1 if reader is None else 4]], person.name, reader=reader)
         pooled += [(f"{person.name}/{each.id}", each.text, each.said_at) for each in person.statements]
         pooled_questions += [
             Asked(each.text, frozenset(f"{person.name}/{gold}" for gold in each.gold), each.kind, 0.3, each.asked_at)
             for each in _lasting(own)
         ]
-    with Memory.open(":memory:") as memory:
-        rows += ask(memory, tell(memory, pooled), pooled_questions, "pooled")
+    if reader is None:
+        with Memory.open(":memory:") as memory:
+            rows += ask(memory, tell(memory, pooled), pooled_questions, "pooled")
     return rows
 
 
@@ -262,6 +280,24 @@ def report(rows: Sequence[Row], stores: Iterable[str], title: str) -> None:
         print(f"  below {level}: {lost:.3f} of those found are lost; silent: {silent}")
 
 
+def fit_reader() -> dict[str, dict[str, float]]:
+    """How much the reader counts beside the own logit, for a hit and for any, with the other weights in force."""
+    rows = [row for row in everyday_rows(Reader()) if row.read]
+    bound = confidence.MAX_LOGIT
+    hits = [
+        (own, min(max(read, -bound), bound), right, row.weight)
+        for row in rows
+        for own, read, right in zip(row.logits, row.read, row.right, strict=False)
+    ]
+    best = [(row.any_logit, min(max(*row.read, -bound), bound), any(row.right), row.weight) for row in rows]
+    found = {}
+    for name, entries in (("any", best), ("hit", hits)):
+        values = np.array(entries, dtype=np.float64)
+        weights = fit(values[:, :2], values[:, 2] > 0, values[:, 3])
+        found[name] = {key: round(float(value), 4) for key, value in zip(("own", "read", "constant"), weights, strict=True)}
+    return found
+
+
 def main() -> None:
     """Fit, print what came out, write the file."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -290,6 +326,9 @@ def main() -> None:
     if not options.dry_run:
         WEIGHTS.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
         confidence.models.cache_clear()
+        document["reader"] = fit_reader()
+        print(json.dumps(document["reader"]))
+        WEIGHTS.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
 
 
 def _named(weights: Values) -> dict[str, float]:

@@ -56,10 +56,10 @@ class Answers:
     held: int  # statements that nothing contradicts
 
 
-def ask(person: Person, embedder: str = "auto") -> Answers:
+def ask(person: Person, embedder: str = "auto", reader: str = "auto") -> Answers:
     """Tell a store what a person said, in that order, and ask. Time questions are asked at their time, before the statements that
     were made later; the others after all statements."""
-    with Memory.open(":memory:", embedder=embedder) as memory:
+    with Memory.open(":memory:", embedder=embedder, settings={"reader": reader}) as memory:
         labels: dict[str, set[str]] = {}
 
         def tell(statements: Iterable[Statement]) -> None:

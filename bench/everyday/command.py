@@ -27,12 +27,12 @@ from bench.report.stamp import stamped
 from keepstone import KeepstoneError, Memory
 
 
-def run(people: Sequence[Person], embedder: str) -> tuple[dict[str, Any], list[Answers]]:
+def run(people: Sequence[Person], embedder: str, reader: str = "auto") -> tuple[dict[str, Any], list[Answers]]:
     """The figures of some people, those of each, and the answers."""
-    answers = [ask(person, embedder) for person in people]
+    answers = [ask(person, embedder, reader) for person in people]
     by_person = {each.person.name: _by_path(computed([each], resamples=0)) for each in answers}
     statements = sum(len(person.statements) for person in people)
-    return {"embedder": embedder, "statements": statements, **computed(answers), "people": by_person}, answers
+    return {"embedder": embedder, "reader": reader, "statements": statements, **computed(answers), "people": by_person}, answers
 
 
 def _by_path(figures: dict[str, Any]) -> dict[str, Any]:
@@ -81,6 +81,7 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--split", choices=SPLITS, default=SPLITS[0], help="whose statements (default: development)")
     parser.add_argument("--people", default="", help="only these, separated by commas")
     parser.add_argument("--embedder", default="auto", help='an embedder\'s name, such as "auto" or "none"')
+    parser.add_argument("--reader", action="store_true", help="the reader judges the first hits of every recall")
     parser.add_argument("--svg", type=Path, help="write the reliability diagram to this file")
     parser.add_argument("--errors", action="store_true", help="print every question that went wrong (development only)")
     parser.add_argument("--json", action="store_true", help="print the JSON object only")
@@ -91,7 +92,7 @@ def main(argv: list[str]) -> int:
     try:
         people = load(options.split, [name.strip() for name in options.people.split(",") if name.strip()])
         Memory.open(":memory:", embedder=options.embedder).close()  # a wrong name is told before the work begins
-        figures, answers = run(people, options.embedder)
+        figures, answers = run(people, options.embedder, "always" if options.reader else "auto")
         figures = {**stamped("everyday", argv), "split": options.split, **figures}
         figures["seconds"] = round(time.perf_counter() - begun, 2)
         if options.svg is not None:

@@ -20,7 +20,7 @@ from keepstone.guard.guarded_store import GuardedStore
 from keepstone.maintenance.forgetting import Eraser
 from keepstone.ports.caches import Buffer
 from keepstone.ports.chat import ChatModel
-from keepstone.ports.stores import Clock, Embedder, Reranker
+from keepstone.ports.stores import Clock, Embedder, Reader, Reranker
 from keepstone.recall.access import AccessCounter, Feedback
 from keepstone.recall.flow import RecallFlow
 from keepstone.recall.lookups import Lookups
@@ -70,6 +70,7 @@ class Adapters:
     indexing: Indexing | None
     segments: Segments | None
     reranker: Reranker | None
+    reader: Reader | None
     clock: Clock
     makers: Makers
     read_notes: Callable[[], tuple[str, ...]] = tuple  # on where the store reads from
@@ -96,7 +97,10 @@ class Engine:
         self.writing = WriteFlow(store, embedder, clock, guard, rules)
         nearest = None if indexing is None else indexing.nearest
         least = (settings.min_similarity, settings.min_confidence, adapters.reranker, settings.min_trust, nearest)
-        self.recalling = RecallFlow(store, self.cache, embedder, self._accesses, clock, guard, *least, adapters.read_notes)
+        reads = (adapters.reader, settings.reader == "always")
+        self.recalling = RecallFlow(
+            store, self.cache, embedder, self._accesses, clock, guard, *least, adapters.read_notes, *reads
+        )
         self.reading = Lookups(store, self._accesses)
         self.values = KeyValues(store, self.writing, self.recalling.count_reads)
         self.feedback = Feedback(store, self.writing.update)
@@ -187,7 +191,7 @@ class Engine:
 
         store, clock = self.store, self.clock
         compactor = Compactor(store, self.writing, self.model, clock)
-        verifier = Verifier(store, clock, self.model, self.recalling.embedder)
+        verifier = Verifier(store, clock, self.model)
         policy_runner = PolicyRunner(
             store,
             lambda scope: Retention(scope, store, self._accesses, clock),

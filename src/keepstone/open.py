@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 from keepstone.buffers.buffered import BufferedStore
 from keepstone.buffers.registry import make_buffer
 from keepstone.distribution import install_command
+from keepstone.embedders.reader import Reader
 from keepstone.embedders.registry import ENGLISH_EMBEDDER, make_embedder
 from keepstone.encryption_keys import encryption_key
 from keepstone.engine import Adapters, Engine, Makers
@@ -25,7 +26,7 @@ from keepstone.ports.chat import ChatModel
 from keepstone.ports.stores import Clock, Embedder, PagedStore, Reranker, Store
 from keepstone.ports.values import StoreOptions
 from keepstone.scope_index.segments import Segments
-from keepstone.settings import Settings, provider_variable
+from keepstone.settings import READS, Settings, provider_variable
 from keepstone.text import times
 from keepstone.write.blocks import text_of
 from keepstone.write.flow import SINGLE_VALUED, RateLimits, WriteRules
@@ -52,6 +53,8 @@ def open_engine(
     if reranker is not None and not callable(reranker):
         raise ConfigurationError(f"reranker is {reranker!r:.60}: use a function from (query, texts) to scores from 0 to 1.")
     loaded = Settings.load(settings)
+    if loaded.reader not in READS:
+        raise ConfigurationError(f"the setting reader is {loaded.reader!r:.40}: use {', '.join(READS)}.")
     own = None if isinstance(target, (str, PathLike)) else check_store(target)
     path = ":memory:" if own is not None else path_of(cast(Any, target))
     makers = Makers(partial(make_embedder, environment=provider_variable), lambda spec: make_chat_model(spec, loaded))
@@ -94,6 +97,7 @@ def open_engine(
         indexing=indexing,
         segments=_make_segments(raw, path, 0 if indexing is not None else loaded.approximate_from, loaded.encrypted),
         reranker=reranker,
+        reader=None if loaded.reader == "off" else Reader(),
         clock=clock,
         makers=makers,
         read_notes=getattr(raw, "read_notes", tuple),

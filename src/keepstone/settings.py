@@ -19,6 +19,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 from keepstone.errors import ConfigurationError
 
 PREFIX = "KEEPSTONE_"
+READS = ("auto", "always", "off")  # the values of the setting reader
 _NOTHING: Mapping[str, Any] = {}
 PROJECT_FILE = "keepstone.toml"
 PROJECT_SETTINGS = frozenset(
@@ -67,8 +68,15 @@ class Settings:
     min_similarity: float | None = _setting(
         None, "relevance below which a memory is not recalled; unset: what chance reaches", 0, 1
     )
-    min_confidence: float = _setting(
-        0.1, "probability that a memory answers the question below which nothing is recalled; 0: always the closest", 0.0, 1.0
+    min_confidence: float | None = _setting(
+        None,
+        "probability that a memory answers below which nothing is recalled; unset: 0.1, and 0.2 where the reader took part",
+        0.0,
+        1.0,
+    )
+    reader: str = _setting(
+        "auto",
+        "who reads the best hits together with the question: auto (context, tools and agents do), always (recall too), off",
     )
 
     min_trust: float = _setting(0.0, "trust of sources below which nothing is recalled, unless a recall says otherwise", 0.0, 1.0)

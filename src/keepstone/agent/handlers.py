@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from typing import Any
 
 from keepstone.agent.tools import FORGET, MAX_RECALLED, PLAIN_TAG, RECALL, WRITE, tool_problem
@@ -101,7 +102,8 @@ class Toolbox:
         replaced: dict[str, str] = {}
         if query and query.strip():
             more = min(limit + len(leave_out) + 2, _MAX_LISTED)
-            found = self._recalling.search(scope, RecallQuery.parse(query, limit=more, tag=tag, filter=texts))
+            wanted = RecallQuery.parse(query, limit=more, tag=tag, filter=texts)
+            found = self._recalling.search(scope, replace(wanted, read=True))
             hits = [hit for hit in found if hit.id not in leave_out and not asked(hit.record, query)][:limit]
             records = [hit.record for hit in hits]
             replaced = {hit.id: hit.superseded_by for hit in hits if hit.superseded_by is not None}

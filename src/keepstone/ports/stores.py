@@ -32,10 +32,11 @@ from keepstone.ports.values import (
 )
 from keepstone.types import AuditRow, Diagnosis, ForgetReceipt, Receipt, Record, Scope, Version
 
-__all__ = ["Clock", "Embedder", "PagedStore", "Progress", "Reranker", "Store"]
+__all__ = ["Clock", "Embedder", "PagedStore", "Progress", "Reader", "Reranker", "Store"]
 
 Clock = Callable[[], datetime]
 Progress = Callable[[int, int], None]  # (done, total)
+Reader = Callable[[str, Sequence[str]], Sequence[float]]  # (question, texts) -> the logit that each text answers
 Reranker = Callable[[str, Sequence[str]], Sequence[float]]  # (query, texts) -> a relevance from 0 to 1 for each text
 
 

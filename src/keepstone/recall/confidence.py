@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,6 +45,7 @@ EVIDENCE: Final = (
     "asks",  # the best hit only asks
     "of_user",  # the question is about the user
 )
+MAX_LOGIT = 8.0  # of a reader's judgement that counts
 _MAX_WORDS, _MAX_GAP, _FIFTH, _CHANCE_STEP = 10, 6.0, 4, 0.1
 
 
@@ -75,6 +76,14 @@ def models() -> dict[str, Model]:
     return {language: Model.of(each) for language, each in document["confidence"].items()}
 
 
+@cache
+def reader_weights() -> dict[str, dict[str, float]]:
+    """How much the reader's judgement counts beside the own logit, for a hit and for any."""
+    document = json.loads((Path(__file__).parent / "weights.json").read_text(encoding="utf-8"))
+    found: dict[str, dict[str, float]] = document["reader"]
+    return found
+
+
 @dataclass(frozen=True, slots=True)
 class Confidence:
     """How sure a recall is. `first_logit` is the logit of the best hit's score, `best_sum` its weighted sum."""
@@ -87,9 +96,33 @@ class Confidence:
 
     def scores(self, sums: Column) -> Column:
         """The probability that each hit answers, by its weighted sum."""
-        logits = self.first_logit - self.decay * (self.best_sum - sums)
-        scores: Column = 1 / (1 + np.exp(-np.clip(logits, -80, 80)))
-        return scores
+        return _probability(self.logits(sums))
+
+    def logits(self, sums: Column) -> Column:
+        """The logits of those probabilities."""
+        logits: Column = self.first_logit - self.decay * (self.best_sum - sums)
+        return logits
+
+    def read(self, logits: Column, read: Column) -> tuple[float, Column]:
+        """The same once a reader has judged the first hits: the probability that any answers, and those of the first hits.
+        `logits` are the hits' own, `read` the reader's."""
+        weights, judged = reader_weights(), np.clip(read, -MAX_LOGIT, MAX_LOGIT)
+        any, hit = weights["any"], weights["hit"]
+        any_logit = any["own"] * to_logit(self.any) + any["read"] * float(judged.max()) + any["constant"]
+        return float(_probability(np.array(any_logit))), _probability(
+            hit["own"] * logits + hit["read"] * judged + hit["constant"]
+        )
+
+
+def _probability(logits: NDArray[Any]) -> NDArray[Any]:
+    found: NDArray[Any] = 1 / (1 + np.exp(-np.clip(logits, -80, 80)))
+    return found
+
+
+def to_logit(probability: float) -> float:
+    """The logit of a probability, between -9.2 and 9.2."""
+    kept = min(max(probability, 1e-4), 1 - 1e-4)
+    return math.log(kept / (1 - kept))
 
 
 def gather_evidence(
@@ -138,8 +171,9 @@ def estimate_confidence(evidence: NDArray[np.float64], model_name: str) -> Confi
     model = models()[model_name]
     row = np.append(evidence, 1.0)
     any_logit = float(row @ model.any)
-    any_probability = 1 / (1 + math.exp(-min(max(any_logit, -80.0), 80.0)))
-    return Confidence(any_probability, float(row @ model.first), float(evidence[0]), model.decay, evidence)
+    return Confidence(
+        float(_probability(np.array(any_logit))), float(row @ model.first), float(evidence[0]), model.decay, evidence
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,13 +199,16 @@ class ScoredCandidates:
     is_fact: NDArray[np.bool_]
     of_all: RelevanceThreshold
     of_facts: RelevanceThreshold
+    leaves_standing: Callable[[int, int], bool]  # whether the text of a newer slot surely replaces nothing of an older one
 
     def select(self, order: NDArray[np.int64], measured: Column, threshold: RelevanceThreshold, limit: int) -> SelectedCandidates:
         """Of candidates in order those relevant enough, arranged, and how sure it is that one of them answers."""
         passed = threshold.select(order, measured, limit)
         features, coverage = self.features, self.features.column("coverage")
         considered = passed if len(passed) else order
-        order, sums = arrange(self.view, self.question, features.shown, self.sums, considered, limit, coverage)
+        order, sums = arrange(
+            self.view, self.question, features.shown, self.sums, considered, limit, coverage, self.leaves_standing
+        )
         if not len(order):
             return SelectedCandidates(order, sums, threshold, Confidence())
         is_message = not self.is_fact[features.slots[order[0]]]

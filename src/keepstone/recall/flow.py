@@ -14,7 +14,7 @@ from keepstone.errors import EmbedderError
 from keepstone.guard.guard import Guard
 from keepstone.ports.caches import NearestNeighbours
 from keepstone.ports.filters import matches
-from keepstone.ports.stores import Clock, Embedder, Reranker, Store
+from keepstone.ports.stores import Clock, Embedder, Reader, Reranker, Store
 from keepstone.ports.values import SearchFilter, Snapshot, Vector
 from keepstone.ports.vectors import embed_texts
 from keepstone.recall import explain
@@ -33,9 +33,10 @@ from keepstone.recall.fusion import (
 )
 from keepstone.recall.query import RecallQuery
 from keepstone.recall.question import Question, parse_question
+from keepstone.recall.reading import Positioned, Reading
 from keepstone.recall.selection import MAX_RERANKED, fit_budget, group_by_subject, rerank
 from keepstone.recall.standing import MAX_STANDING, asks_for_work, choose_standing, raise_standing, rank_in, standing_slots
-from keepstone.recall.supersession import Supersession, supersede
+from keepstone.recall.supersession import Supersession, replaces_nothing, supersede
 from keepstone.recall.time_window import (
     describe_empty,
     measure_near,
@@ -134,11 +135,13 @@ class RecallFlow:
         clock: Clock,
         guard: Guard,
         min_similarity: float | None,
-        min_confidence: float,
+        min_confidence: float | None,
         reranker: Reranker | None = None,
         min_trust: float = 0.0,
         nearest: NearestNeighbours | None = None,
         read_notes: Callable[[], tuple[str, ...]] = tuple,
+        reader: Reader | None = None,
+        reads_always: bool = False,
     ) -> None:
         self._store = store
         self._read_notes = read_notes
@@ -150,14 +153,15 @@ class RecallFlow:
         self._clock = clock
         self._guard = guard
         self._min_similarity = min_similarity
-        self._min_confidence = min_confidence
+        self._reading = Reading(reader, reads_always, min_confidence)
         self._reranker = reranker
         self._min_trust = min_trust
 
     def recall(self, scope: Scope, query: RecallQuery, counts: bool = True) -> Recall:
         """The hits of a query; the hits that are returned count as read, unless `counts` is off."""
         ranking, hits = self._rank_and_fetch(scope, query)
-        notes = (*ranking.notes, *self._read_notes())
+        confidence, hits, notes = self._judge(query, ranking, hits)
+        notes += self._read_notes()
         if self._reranker is not None:
             hits, reranker_notes = rerank(self._reranker, query.text, hits)
             notes += reranker_notes
@@ -171,10 +175,14 @@ class RecallFlow:
             self._accesses.count_reads(scope, zip(ids, sequences, strict=True), ranking.ranked_at)
         cut_ids = tuple(hit.record.id for hit in cut)
         considered = ranking.population or int(np.count_nonzero(ranking.usable))
-        confidence = round(ranking.confidence.any, 4)
         return Recall(query.text, tuple(kept), considered, len(cut), notes, cut_ids, confidence)
 
-    def _rank_and_fetch(self, scope: Scope, query: RecallQuery) -> tuple[Ranking, list[tuple[int, Hit]]]:
+    def _judge(self, query: RecallQuery, ranking: Ranking, hits: Positioned) -> tuple[float, Positioned, tuple[str, ...]]:
+        """The confidence, the hits and the notes of a recall once the reader has had its part."""
+        keeps_all = ranking.question.wants_all or {query.min_similarity, self._min_similarity, ranking.question.time} != {None}
+        return self._reading.judge(query, ranking.question, ranking.confidence, ranking.sums, hits, keeps_all, ranking.notes)
+
+    def _rank_and_fetch(self, scope: Scope, query: RecallQuery) -> tuple[Ranking, Positioned]:
         """The ranking of a query and its best hits. A remote store is not asked whether the cached index is current: the stamp
         that comes with the records says so, and the query is ranked again if it was not."""
         count = query.limit if self._reranker is None else max(query.limit, MAX_RERANKED)
@@ -191,8 +199,9 @@ class RecallFlow:
     def search(self, scope: Scope, query: RecallQuery) -> Recall:
         """The hits of a query; they do not count as read, and no reranker is called."""
         ranking = self.rank(scope, query)
-        hits = tuple(hit for _, hit in self._fetch_hits(scope, ranking, ranking.order[: query.limit]))
-        return Recall(query.text, hits, 0, 0, ranking.notes, (), round(ranking.confidence.any, 4))
+        fetched = self._fetch_hits(scope, ranking, ranking.order[: query.limit])
+        confidence, hits, notes = self._judge(query, ranking, fetched)
+        return Recall(query.text, tuple(hit for _, hit in hits), 0, 0, notes, (), confidence)
 
     def search_records(self, scope: Scope, query: RecallQuery) -> list[Record]:
         """The records of a query's hits, for internal use."""
@@ -312,13 +321,16 @@ class RecallFlow:
         fact_count = int(np.count_nonzero(is_fact)) if candidates is None else candidates.facts
         of_all = RelevanceThreshold.of(None, population or int(np.count_nonzero(usable)), question)
         of_facts = RelevanceThreshold.among_facts(fact_count, question)  # facts are few beside messages: chance reaches less
-        scored = ScoredCandidates(view, question, first, features, relevance, sums, is_fact, of_all, of_facts)
+        texts = partial(replaces_nothing, fetch)
+        scored = ScoredCandidates(view, question, first, features, relevance, sums, is_fact, of_all, of_facts, texts)
         min_similarity = self._min_similarity if query.min_similarity is None else query.min_similarity
         if min_similarity is not None:  # the caller's own threshold applies to each record by itself, and nothing else does
             min_confidence = query.min_confidence or 0.0
             found = scored.select(order, measure_own_relevance(features), RelevanceThreshold(min_similarity), query.limit)
         else:
-            min_confidence = self._min_confidence if query.min_confidence is None else query.min_confidence
+            min_confidence = self._reading.required(query, is_read=False)
+            if self._reading.takes_part(query, question):  # it decides whether anything answers
+                min_confidence, of_all = 0.0, replace(of_all, best_required=0.0)
             found = scored.select(order, relevance, of_all, query.limit)
             if not len(found.order) or found.confidence.any < min_confidence:
                 facts = scored.select(order[is_fact[features.slots[order]]], relevance, of_facts, query.limit)
@@ -450,7 +462,7 @@ class RecallFlow:
         return usable
 
     # -- hits -----------------------------------------------------------------------------------------------------
-    def _fetch_hits(self, scope: Scope, ranking: Ranking, positions: NDArray[np.int64]) -> list[tuple[int, Hit]]:
+    def _fetch_hits(self, scope: Scope, ranking: Ranking, positions: NDArray[np.int64]) -> Positioned:
         records: Sequence[Record | None]
         if ranking.snapshot is not None:
             records = [ranking.snapshot.records[slot] for slot in ranking.features.slots[positions]]
@@ -460,9 +472,7 @@ class RecallFlow:
             records = self._store.fetch(scope, ranking.sequences(positions))
         return self._build_hits(ranking, positions, records)
 
-    def _build_hits(
-        self, ranking: Ranking, positions: NDArray[np.int64], records: Sequence[Record | None]
-    ) -> list[tuple[int, Hit]]:
+    def _build_hits(self, ranking: Ranking, positions: NDArray[np.int64], records: Sequence[Record | None]) -> Positioned:
         """Hits with their positions; a record that was forgotten meanwhile is None and has no hit."""
         scores = ranking.confidence.scores(ranking.sums[positions])
         return [

@@ -35,6 +35,7 @@ class RecallQuery:
     session: str | None = None
     asked_at: datetime | None = None
     min_confidence: float | None = None
+    read: bool = False  # a model call follows, so the reader may take its time; for internal use
     standing: bool = False  # only standing instructions and preferences; for internal use
 
     @classmethod

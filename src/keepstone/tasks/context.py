@@ -69,8 +69,8 @@ class Contexts:
         """The block, and the ids of the memories in it. `leave_out` are ids that the prompt has already. `said_only`: of
         knowledge only what was said, each with the other half of its exchange. `narrowed` selects by limit, kinds, tag and
         trust."""
-        wanted = narrowed.parse(query, _MAX_EXCHANGES if said_only else _MAX_HITS, max_tokens)
-        lesson = replace(wanted, limit=min(wanted.limit, _MAX_LESSONS), kinds=frozenset((EPISODE,)), max_tokens=None)
+        wanted = replace(narrowed.parse(query, _MAX_EXCHANGES if said_only else _MAX_HITS, max_tokens), read=True)
+        lesson = replace(wanted, limit=min(wanted.limit, _MAX_LESSONS), kinds=frozenset((EPISODE,)), max_tokens=None, read=False)
         teaches = (wanted.kinds is None or EPISODE in wanted.kinds) and self._recalling.has_kind(scope, EPISODE)
         lessons = self._recalling.search(scope, lesson) if teaches else []
         if said_only:

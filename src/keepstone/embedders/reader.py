@@ -1,0 +1,118 @@
+"""The reader: a small cross-encoder that reads a question and a memory together and judges whether the memory answers.
+
+Three layers from all-MiniLM-L6-v2, trained by `training/train_reader.py`: English, eight bits a weight, four bits a number of
+the word rows, a vocabulary of 13,000 pieces. The forward pass is numpy; the files are read with the first question.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from keepstone.embedders.static import unpack_rows
+from keepstone.embedders.wordpiece import WordPiece
+from keepstone.errors import EmbedderError
+from keepstone.ports.forks import reset_after_fork
+
+MODEL_FOLDER = Path(__file__).parent / "reader_model"
+MAX_TOKENS, MAX_QUESTION_TOKENS = 128, 32  # of a pair, and of the question in it
+MAX_CHARS = 2000  # of a text that are looked at
+_HEADS, _EPSILON = 12, 1e-12
+Matrix = NDArray[np.float32]
+
+
+class Reader:
+    """Judges whether texts answer a question: `Reader()(question, texts)` gives a logit for each text.
+
+    Raises EmbedderError when the model's files are missing or damaged.
+    """
+
+    def __init__(self, folder: Path = MODEL_FOLDER) -> None:
+        self._folder = folder
+        self._lock = threading.Lock()
+        self._model: _Model | None = None
+        reset_after_fork(self._reset)
+
+    def __call__(self, question: str, texts: Sequence[str]) -> list[float]:
+        if not texts:
+            return []
+        with self._lock:
+            model = self._model = self._model or _Model(self._folder)
+        return model.judge(question, texts)
+
+    def _reset(self) -> None:
+        """A new lock in a forked child: the parent's may be held by a thread that does not exist there."""
+        self._lock = threading.Lock()
+
+
+class _Model:
+    """The loaded weights and the forward pass."""
+
+    def __init__(self, folder: Path) -> None:
+        try:
+            vocabulary = (folder / "vocab.txt").read_text(encoding="utf-8").rstrip("\n").split("\n")
+            with np.load(folder / "words.npz") as file:
+                self._words: Matrix = unpack_rows(file["rows"]) * file["scales"][:, None]
+            with np.load(folder / "layers.npz") as file:
+                self._tensors = {name: _widen(file, name) for name in file.files if not name.endswith(".scale")}
+            if len(vocabulary) != len(self._words):
+                raise ValueError(f"vocab.txt has {len(vocabulary)} pieces for {len(self._words)} rows")
+        except (OSError, ValueError, KeyError) as error:
+            raise EmbedderError(f"The reader's model in {folder} cannot be read ({error}). Reinstall keepstone.") from error
+        self._tokenizer = WordPiece(vocabulary)
+        self._begin, self._end = vocabulary.index("[CLS]"), vocabulary.index("[SEP]")
+        self._layers = 1 + max(int(name.split(".")[2]) for name in self._tensors if name.startswith("encoder.layer."))
+
+    def judge(self, question: str, texts: Sequence[str]) -> list[float]:
+        """The logit of each text."""
+        asked = self._tokenizer.encode(question[:MAX_CHARS])[:MAX_QUESTION_TOKENS]
+        room = MAX_TOKENS - 3 - len(asked)
+        said = [self._tokenizer.encode(text[:MAX_CHARS])[:room] for text in texts]
+        longest = 3 + len(asked) + max(map(len, said))
+        ids = np.zeros((len(texts), longest), dtype=np.intp)
+        types = np.zeros((len(texts), longest), dtype=np.intp)
+        away = np.full((len(texts), 1, 1, longest), -1e9, dtype=np.float32)
+        for at, tokens in enumerate(said):
+            row = [self._begin, *asked, self._end, *tokens, self._end]
+            ids[at, : len(row)] = row
+            types[at, len(asked) + 2 : len(row)] = 1
+            away[at, :, :, : len(row)] = 0.0
+        x = self._words[ids] + self._tensors["embeddings.position_embeddings.weight"][:longest]
+        x = self._norm(x + self._tensors["embeddings.token_type_embeddings.weight"][types], "embeddings.LayerNorm")
+        for number in range(self._layers):
+            x = self._layer(x, away, f"encoder.layer.{number}.")
+        logits = x[:, 0] @ self._tensors["head.weight"][0] + self._tensors["head.bias"][0]
+        return [float(logit) for logit in logits]
+
+    def _layer(self, x: Matrix, away: Matrix, name: str) -> Matrix:
+        count, tokens, width = x.shape
+        parts = (self._linear(x, f"{name}attention.self.{part}") for part in ("query", "key", "value"))
+        query, key, value = (part.reshape(count, tokens, _HEADS, -1).transpose(0, 2, 1, 3) for part in parts)
+        weights = query @ key.transpose(0, 1, 3, 2) / np.float32((width // _HEADS) ** 0.5) + away
+        weights = np.exp(weights - weights.max(axis=-1, keepdims=True))
+        weights /= weights.sum(axis=-1, keepdims=True)
+        heads = (weights @ value).transpose(0, 2, 1, 3).reshape(count, tokens, width)
+        x = self._norm(x + self._linear(heads, f"{name}attention.output.dense"), f"{name}attention.output.LayerNorm")
+        wide = self._linear(x, f"{name}intermediate.dense")
+        wide *= 0.5 * (1 + np.tanh(0.7978845608 * (wide + 0.044715 * wide * wide * wide)))  # GELU
+        return self._norm(x + self._linear(wide, f"{name}output.dense"), f"{name}output.LayerNorm")
+
+    def _linear(self, x: Matrix, name: str) -> Matrix:
+        out: Matrix = x.reshape(-1, x.shape[-1]) @ self._tensors[f"{name}.weight"].T + self._tensors[f"{name}.bias"]
+        return out.reshape(*x.shape[:-1], -1)
+
+    def _norm(self, x: Matrix, name: str) -> Matrix:
+        x = x - x.mean(axis=-1, keepdims=True)
+        scale = np.sqrt(np.mean(x * x, axis=-1, keepdims=True) + np.float32(_EPSILON))
+        out: Matrix = x / scale * self._tensors[f"{name}.weight"] + self._tensors[f"{name}.bias"]
+        return out
+
+
+def _widen(file: np.lib.npyio.NpzFile, name: str) -> Matrix:
+    """A tensor as float32: a matrix of bytes has a scale for each row."""
+    values: Matrix = file[name].astype(np.float32)
+    return values * file[f"{name}.scale"][:, None] if f"{name}.scale" in file.files else values

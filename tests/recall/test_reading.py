@@ -1,0 +1,80 @@
+"""The reader: it judges the first hits of English questions where a model call follows, and silence follows from it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from keepstone import Memory
+from keepstone.embedders.reader import Reader
+from keepstone.errors import ConfigurationError, EmbedderError
+
+
+def test_it_tells_an_answer_from_what_looks_like_one() -> None:
+    question = "When is Marta's birthday?"
+    texts = [
+        "Marta's birthday is the 3rd of May.",
+        "Jonas has his birthday in May.",
+        "Marta lives in Porto.",
+        "When was Marta born?",
+    ]
+    right, *wrong = Reader()(question, texts)
+    assert right > 0
+    assert all(logit < right - 2 for logit in wrong)
+    assert Reader()(question, texts[:1])[0] == pytest.approx(right, abs=1e-2)  # padding changes nothing
+
+
+def test_a_damaged_model_is_said_to_be(tmp_path: Path) -> None:
+    (tmp_path / "vocab.txt").write_text("[CLS]\n[SEP]\n")
+    with pytest.raises(EmbedderError, match="reader's model"):
+        Reader(tmp_path)("Where?", ["Here."])
+
+
+def test_plain_recall_does_without_unless_it_is_told_to() -> None:
+    question = "Which instrument does Marta play?"
+    for reader, reads in (("auto", False), ("always", True), ("off", False)):
+        with Memory.open(":memory:", settings={"reader": reader}) as memory:
+            memory.remember("Marta plays the cello in the city orchestra.")
+            memory.remember("Marta lives in Porto.")
+            found = memory.recall(question)
+            assert any("a reader judged" in note for note in found.notes) is reads
+            assert [("reader" in hit.signals) for hit in found][:1] == [reads]
+            assert found[0].content.startswith("Marta plays")
+    with pytest.raises(ConfigurationError, match="auto, always, off"):
+        Memory.open(":memory:", settings={"reader": "sometimes"})
+
+
+def test_a_birthday_never_said_brings_nobody_elses() -> None:
+    with Memory.open(":memory:") as memory:
+        memory.remember("Jonas has his birthday on the 9th of May.")
+        memory.remember("Marta lives in Porto with her two dogs.")
+        question = "When is Marta's birthday?"
+        assert memory.context(question) == ""
+        assert memory.call_tool("recall_memory", {"query": question})["memories"] == []
+        memory.remember("Marta was born on 3 March 1991.")
+        assert "3 March" in memory.context(question)
+
+
+def test_a_preference_is_found_beside_two_hundred_tickets() -> None:
+    with Memory.open(":memory:") as memory:
+        memory.remember("I'd rather sit at the window than on the aisle when I fly.")
+        areas = ("billing", "login", "search", "export", "mail", "upload", "report", "webhook")
+        for number in range(200):
+            memory.remember(
+                f"Ticket {4000 + number}: the {areas[number % 8]} page shows error {500 + number % 20} for customer {number}."
+            )
+        assert "window" in memory.context("Which seat should you book for me?")
+
+
+def test_a_failing_reader_costs_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(self: Reader, question: str, texts: Sequence[str]) -> list[float]:
+        raise EmbedderError("the model's files are gone")
+
+    monkeypatch.setattr(Reader, "__call__", fail)
+    with Memory.open(":memory:", settings={"reader": "always"}) as memory:
+        memory.remember("Marta plays the cello.")
+        found = memory.recall("What does Marta play?")
+        assert found[0].content == "Marta plays the cello."
+        assert any("the model's files are gone" in note for note in found.notes)

@@ -1,0 +1,204 @@
+"""Trains the reader: a cross-encoder from all-MiniLM-L6-v2 that judges whether a memory answers a question.
+
+    python training/train_reader.py --pack PACK --out OUT [--seconds 420] [--steps N]
+
+PACK is what `training/reader_pairs.py` wrote; only torch and numpy are needed. [CLS] question [SEP] memory [SEP], a linear head
+on [CLS], binary cross-entropy, AdamW with warm-up and linear decay. The word rows stay as they are packed. The reader of three
+layers learns half from the labels and half from the one of six. OUT gets the layers as float16, and the logits of the pairs that
+are only scored; `python training/train_reader.py --ship OUT --pack PACK` writes them in eight bits into the package.
+"""
+
+from __future__ import annotations
+
+import argparse
+import lzma
+import random
+import time
+from pathlib import Path
+
+import numpy as np
+import torch
+import torch.nn.functional as functional
+
+WIDTH, HEADS, LENGTH, QUESTION, BATCH = 384, 12, 128, 32, 256
+POSITIVE = (0.1284, 0.3881, 0.6568, 0.9424, 1.2562, 1.6181, 2.0690, 2.7326)  # the levels of keepstone.embedders.static
+
+
+def unpack_words(path: Path) -> np.ndarray:
+    """The word rows from four bits a number."""
+    file = np.load(path)
+    levels = np.array([*(-level for level in reversed(POSITIVE)), *POSITIVE], np.float32)
+    rows = file["rows"]
+    both = np.stack([levels[rows >> 4], levels[rows & 15]], axis=2)
+    return both.reshape(len(rows), -1) * file["scales"][:, None]
+
+
+class Reader(torch.nn.Module):
+    """The encoder layers given, and a head."""
+
+    def __init__(self, words: np.ndarray, tensors: dict[str, np.ndarray], layers: list[int]) -> None:
+        super().__init__()
+        self.words = torch.nn.Parameter(torch.tensor(words), requires_grad=False)
+        named = {name: values for name, values in tensors.items() if not name.startswith("encoder.")}
+        for new, old in enumerate(layers):
+            prefix = f"encoder.layer.{old}."
+            named |= {name.replace(prefix, f"encoder.layer.{new}."): v for name, v in tensors.items() if name.startswith(prefix)}
+        if "head.weight" not in named:
+            named["head.weight"] = np.random.default_rng(0).normal(0, 0.02, (1, WIDTH)).astype(np.float32)
+            named["head.bias"] = np.full(1, -1.0, np.float32)
+        self.tensors = torch.nn.ParameterDict(
+            {name.replace(".", "/"): torch.nn.Parameter(torch.tensor(v, dtype=torch.float32)) for name, v in named.items()}
+        )
+        self.layers = len(layers)
+
+    def get(self, name: str) -> torch.Tensor:
+        return self.tensors[name.replace(".", "/")]
+
+    def norm(self, x: torch.Tensor, name: str) -> torch.Tensor:
+        return functional.layer_norm(x, (WIDTH,), self.get(f"{name}.weight"), self.get(f"{name}.bias"), 1e-12)
+
+    def linear(self, x: torch.Tensor, name: str) -> torch.Tensor:
+        return functional.linear(x, self.get(f"{name}.weight"), self.get(f"{name}.bias"))
+
+    def forward(self, ids: torch.Tensor, types: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        drop = lambda x: functional.dropout(x, 0.1, self.training)  # noqa: E731
+        count, tokens = ids.shape
+        x = functional.embedding(ids, self.words) + self.get("embeddings.position_embeddings.weight")[:tokens]
+        x = drop(
+            self.norm(
+                x + functional.embedding(types, self.get("embeddings.token_type_embeddings.weight")), "embeddings.LayerNorm"
+            )
+        )
+        for layer in (f"encoder.layer.{number}." for number in range(self.layers)):
+            three = [self.linear(x, f"{layer}attention.self.{part}") for part in ("query", "key", "value")]
+            query, key, value = (part.view(count, tokens, HEADS, -1).transpose(1, 2) for part in three)
+            heads = functional.scaled_dot_product_attention(query, key, value, attn_mask=mask[:, None, None, :])
+            joined = self.linear(heads.transpose(1, 2).reshape(count, tokens, WIDTH), f"{layer}attention.output.dense")
+            x = self.norm(x + drop(joined), f"{layer}attention.output.LayerNorm")
+            wide = functional.gelu(self.linear(x, f"{layer}intermediate.dense"))
+            x = self.norm(x + drop(self.linear(wide, f"{layer}output.dense")), f"{layer}output.LayerNorm")
+        return functional.linear(x[:, 0].float(), self.get("head.weight"), self.get("head.bias"))[:, 0]
+
+
+def arrange(pack: dict[str, np.ndarray], cls: int, sep: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """[CLS] question [SEP] memory [SEP], padded; the types of the tokens; the lengths."""
+    starts = np.concatenate([[0], np.cumsum(pack["lengths"].astype(np.int64))])
+    flat = pack["flat"].astype(np.int32)
+    count = len(pack["pairs"])
+    ids, types, lengths = np.zeros((count, LENGTH), np.int32), np.zeros((count, LENGTH), np.int8), np.zeros(count, np.int32)
+    for at, (question, memory) in enumerate(pack["pairs"]):
+        asked = flat[starts[question] : starts[question + 1]][:QUESTION]
+        said = flat[starts[memory] : starts[memory + 1]][: LENGTH - 3 - len(asked)]
+        row = np.concatenate([[cls], asked, [sep], said, [sep]])
+        ids[at, : len(row)], types[at, len(asked) + 2 : len(row)], lengths[at] = row, 1, len(row)
+    return ids, types, lengths
+
+
+def ship(trained: Path, pack: Path) -> None:
+    """Write the reader of three layers into the package: eight bits a weight, a scale for each row."""
+    file = np.load(trained / "three-0.npz")
+    tensors: dict[str, np.ndarray] = {}
+    for name in file.files:
+        values = file[name].astype(np.float32)
+        if values.ndim == 2 and name.startswith("encoder."):
+            scale = np.abs(values).max(axis=1) / 127
+            tensors |= {name: np.round(values / scale[:, None]).astype(np.int8), f"{name}.scale": scale.astype(np.float32)}
+        else:
+            tensors[name] = values.astype(np.float16)
+    folder = Path(__file__).parents[1] / "src/keepstone/embedders/reader_model"
+    np.savez(folder / "layers.npz", **tensors)
+    for name in ("words.npz", "vocab.txt"):
+        (folder / name).write_bytes((pack / name).read_bytes())
+
+
+def main() -> None:
+    """Train and write."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--pack", type=Path, required=True)
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--ship", type=Path, metavar="OUT", help="write the reader of three layers into the package")
+    parser.add_argument("--seconds", type=float, default=420, help="no further reader is begun after these")
+    parser.add_argument("--epochs", type=int, default=3)
+    parser.add_argument("--rate", type=float, default=1.5e-4)
+    parser.add_argument("--steps", type=int, help="stop each training after so many steps, to try it")
+    options = parser.parse_args()
+    if options.ship is not None:
+        ship(options.ship, options.pack)
+        return
+    began, device = time.time(), "cuda" if torch.cuda.is_available() else "cpu"
+    torch.set_float32_matmul_precision("high")
+    options.out.mkdir(exist_ok=True)
+    words = unpack_words(options.pack / "words.npz")
+    file = np.load(options.pack / "layers.npz")
+    tensors = {name: file[name].astype(np.float32) for name in file.files}
+    pieces = (options.pack / "vocab.txt").read_text(encoding="utf-8").rstrip("\n").split("\n")
+    with lzma.open(options.pack / "pairs.npz.xz") as packed:
+        loaded = np.load(packed)
+        pack = {name: loaded[name] for name in loaded.files}
+    if options.steps:  # a part is enough to try it
+        part = np.r_[: 4 * BATCH * options.steps, len(pack["pairs"]) - 64 : len(pack["pairs"])]
+        pack |= {name: pack[name][part] for name in ("pairs", "labels", "trained")}
+    ids, types, lengths = (torch.tensor(x, device=device) for x in arrange(pack, pieces.index("[CLS]"), pieces.index("[SEP]")))
+    labels = torch.tensor(pack["labels"].astype(np.float32), device=device)
+    trained = torch.tensor(np.flatnonzero(pack["trained"]), device=device)
+    held = torch.tensor(np.flatnonzero(~pack["trained"]), device=device)
+    print(f"{time.time() - began:.0f} s: {len(labels)} pairs", flush=True)
+
+    def logits_of(model: Reader, rows: torch.Tensor) -> torch.Tensor:
+        longest = int(lengths[rows].max())
+        mask = torch.arange(longest, device=device) < lengths[rows][:, None]
+        with torch.autocast(device, torch.bfloat16):
+            return model(ids[rows, :longest].long(), types[rows, :longest].long(), mask)
+
+    @torch.no_grad()
+    def score(model: Reader, rows: torch.Tensor) -> torch.Tensor:
+        model.eval()
+        found = torch.zeros(len(labels), device=device)
+        order = rows[torch.argsort(lengths[rows])]
+        for at in range(0, len(order), 4096):
+            found[order[at : at + 4096]] = logits_of(model, order[at : at + 4096]).float()
+        return found
+
+    teacher, scores = None, {}
+    for name, layers in (("six", [0, 1, 2, 3, 4, 5]), ("three", [0, 2, 4])):
+        if time.time() - began > options.seconds:
+            break
+        torch.manual_seed(0)
+        model = Reader(words, tensors, layers).to(device)
+        goal = labels if teacher is None else 0.5 * labels + 0.5 * torch.sigmoid(teacher)
+        free = [parameter for parameter in model.parameters() if parameter.requires_grad]
+        optimizer = torch.optim.AdamW(free, lr=options.rate, weight_decay=0.01, fused=device == "cuda")
+        total, step, start = options.epochs * (len(trained) // BATCH), 0, time.time()
+        for epoch in range(options.epochs):
+            model.train()
+            shuffled = trained[torch.randperm(len(trained), device=device)]
+            batches = []
+            for at in range(0, len(shuffled) - BATCH * 40 + 1, BATCH * 40):
+                chunk = shuffled[at : at + BATCH * 40]
+                batches += list(chunk[torch.argsort(lengths[chunk])].view(-1, BATCH))
+            batches = batches or [shuffled[:BATCH]]
+            random.Random(epoch).shuffle(batches)
+            for rows in batches[: options.steps]:
+                for group in optimizer.param_groups:
+                    group["lr"] = options.rate * min(1, step / (0.06 * total)) * max(0.0, 1 - step / total)
+                loss = functional.binary_cross_entropy_with_logits(logits_of(model, rows), goal[rows])
+                optimizer.zero_grad(set_to_none=True)
+                loss.backward()
+                torch.nn.utils.clip_grad_norm_(free, 1.0)
+                optimizer.step()
+                step += 1
+            print(f"{name} epoch {epoch}: loss {loss.item():.3f}, {time.time() - start:.0f} s", flush=True)
+        if teacher is None:
+            teacher = score(model, trained)
+        scores[name] = score(model, held)[held].cpu().numpy()
+        state = {key.replace("/", "."): value.detach().cpu().numpy().astype(np.float16) for key, value in model.tensors.items()}
+        late = {key for key in state if key.startswith(("encoder.layer.3", "encoder.layer.4", "encoder.layer.5"))}
+        for part, keys in enumerate((sorted(set(state) - late), sorted(late))):
+            if keys:
+                np.savez(options.out / f"{name}-{part}.npz", **{key: state[key] for key in keys})
+        np.savez(options.out / "scores.npz", **scores)
+    print(f"{time.time() - began:.0f} s in all")
+
+
+if __name__ == "__main__":
+    main()
