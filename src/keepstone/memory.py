@@ -359,7 +359,7 @@ class Memory:
         """The people, places, projects and topics that the memories name, the most named first, each with its memories and the
         names it is named together with. `kind` selects one of person, place, project, topic. The newest 5,000 memories and
         messages are read."""
-        from keepstone.recall.entities import find_entities
+        from keepstone.recall.lookups import find_entities
 
         return find_entities(self._engine.store, self._scope, kind, limit)
 

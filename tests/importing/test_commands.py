@@ -64,6 +64,7 @@ def test_a_good_import_ends_with_nought_and_answers_with_json(tmp_path: Path) ->
         "counts": {"added": 11},
         "problems": [],
         "dry_run": False,
+        "sample": [],
         "refused": 0,
     }
     assert json.loads(process("import", "chatgpt.zip", "--json", cwd=tmp_path).stdout)["counts"] == {"duplicate": 11}
@@ -79,14 +80,14 @@ def test_our_own_export_goes_the_old_way(tmp_path: Path) -> None:
     assert json.loads(dry.stdout)["counts"] == {"new": 1}
     (tmp_path / "broken.jsonl").write_text("not json\n")
     broken = process("import", "broken.jsonl", "--json", "--db", "new.db", cwd=tmp_path)
-    assert broken.returncode == 8
-    assert len(json.loads(broken.stdout)["errors"]) == 1
+    assert broken.returncode == 5
+    assert "holds no memories that can be read" in json.loads(broken.stderr)["error"]["message"]
 
 
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        (("nothing.json",), 5, "not an ordinary file"),
+        (("nothing.json",), 5, "there is no file or folder"),
         (("mem0.json", "--from", "cognee"), 2, "the format 'cognee' is unknown"),
         (("mem0.json", "--users", "some"), 2, "users is 'some'"),
         (("mem0.json", "--report", "mem0.json"), 2, "name another file"),

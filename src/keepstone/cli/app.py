@@ -89,9 +89,12 @@ def run(argv: Sequence[str] | None = None) -> int:
         code = app(arguments, prog_name="keepstone", standalone_mode=False)
         sys.stdout.flush()
         return int(code or OK)
-    except (KeyboardInterrupt, typer.Abort):
+    except (KeyboardInterrupt, typer.Abort) as stop:
         err().line()
-        err().line(("interrupted: every write that was confirmed is kept, the one under way may or may not be.", "dim"))
+        pressed = stop if isinstance(stop, KeyboardInterrupt) else stop.__cause__
+        if isinstance(pressed, KeyboardInterrupt):  # else a confirmation was declined
+            kept = "interrupted: every write that was confirmed is kept, the one under way may or may not be."
+            err().line((str(pressed) or kept, "dim"))
         return INTERRUPTED
     except BrokenPipeError:
         return _discard_output()

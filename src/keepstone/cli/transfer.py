@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import sys
@@ -15,6 +16,7 @@ import typer
 
 from keepstone.cli import options as o
 from keepstone.cli import render
+from keepstone.cli.arguments import text_or_pipe
 from keepstone.cli.exit_codes import OK, PROBLEMS
 from keepstone.cli.invocation import Invocation
 from keepstone.cli.output import Output, out, write_json
@@ -68,14 +70,21 @@ def _check_plaintext(call: Invocation, agreed: bool) -> None:
 @o.command(app, "import")
 def import_(
     call: Invocation,
-    path: Annotated[str, typer.Argument(metavar="PATH", help="An export, an archive or a folder of Markdown.")],
+    path: Annotated[str, typer.Argument(metavar="PATH", help="A file, an archive or a folder; - reads standard input.")],
     format: Annotated[
         str,
         typer.Option(
-            "--from", metavar="NAME", help="The format: auto, mem0, letta, zep, langmem, chatgpt, claude, markdown or keepstone."
+            "--from",
+            metavar="NAME",
+            help="The format: auto, keepstone, mem0, letta, zep, langmem, chatgpt, claude, markdown, lines, bullets, csv, "
+            "json or files.",
         ),
     ] = "auto",
     dry_run: o.DryRun = False,
+    fields: Annotated[
+        list[str] | None,
+        typer.Option("--field", metavar="NAME=COLUMN", help="The column of a field: content=note, tag=topic; may be repeated."),
+    ] = None,
     users: Annotated[
         str,
         typer.Option(
@@ -91,20 +100,24 @@ def import_(
         str | None, typer.Option(metavar="NAME", help="The source of all entries, instead of the file's own: web:… or another.")
     ] = None,
 ) -> int:
-    """Import an export of keepstone or of another system into the scope.
+    """Import an export of keepstone or of another system, or plain text, CSV or JSON, into the scope.
 
     Of a keepstone export, all lines are imported, or none if one is invalid; existing records are skipped. Entries of other
     systems (mem0, Letta, Zep and Graphiti, LangMem, archives of ChatGPT and Claude, folders of Markdown) are imported one by one
-    with the source import:NAME. Importing again adds only new entries.
+    with the source import:NAME. Of plain files each line (lines), bullet (bullets), row (csv) or object (json) is a memory;
+    --field names columns, and what is left is metadata. Importing again adds only new entries; --dry-run shows a sample.
     """
-    from keepstone.importing import recognise
+    from keepstone.importing.flow import format_of
 
-    found = (recognise(path) or "keepstone") if format == "auto" else format
+    if path == "-":
+        path = _save_input()
+    found = format_of(path, format)
+    columns = _columns(fields)
     if found == "keepstone" and not dry_run and report is None:
         with call.open() as memory:
             return _import_own(call, memory, path, source)
     with call.open(missing="empty" if dry_run else "create") as memory:
-        return _import_foreign(call, memory, path, found, dry_run, users, report, source)
+        return _import_foreign(call, memory, path, found, dry_run, users, report, source, columns)
 
 
 def _import_own(call: Invocation, memory: Memory, path: str, source: str | None) -> int:
@@ -115,7 +128,15 @@ def _import_own(call: Invocation, memory: Memory, path: str, source: str | None)
 
 
 def _import_foreign(
-    call: Invocation, memory: Memory, path: str, format: str, dry_run: bool, users: str, report: str | None, source: str | None
+    call: Invocation,
+    memory: Memory,
+    path: str,
+    format: str,
+    dry_run: bool,
+    users: str,
+    report: str | None,
+    source: str | None,
+    fields: dict[str, str],
 ) -> int:
     from keepstone.importing import import_from
 
@@ -125,12 +146,45 @@ def _import_foreign(
             raise ValidationError(
                 f"--report is {report!r:.100}, which the import itself reads or writes: name another file, in another folder."
             )
+    count = 0
+
+    def record(outcome: Outcome) -> None:
+        nonlocal count
+        count += 1
+        if record_outcome is not None:
+            record_outcome(outcome)
+
     with write_report(report) as record_outcome, progress(call, "importing") as bar:
-        done = import_from(
-            memory, path, format=format, dry_run=dry_run, users=users, source=source, each=record_outcome, progress=bar
-        )
+        try:
+            done = import_from(
+                memory, path, format=format, dry_run=dry_run, users=users, source=source, fields=fields, each=record, progress=bar
+            )
+        except KeyboardInterrupt:
+            kept = f"{render.plural(count, 'entry', 'entries')} of {path} {'was' if count == 1 else 'were'} imported and kept"
+            raise KeyboardInterrupt(f"interrupted: {kept}; run the same command again to go on.") from None
     call.answer({**document(done), "refused": done.refused}, lambda out: render_summary(out, done, path, report))
     return PROBLEMS if done.refused else OK
+
+
+def _columns(given: list[str] | None) -> dict[str, str]:
+    """The mapping of --field."""
+    pairs = [each.partition("=") for each in given or ()]
+    for name, _, column in pairs:
+        if not name or not column:
+            raise ValidationError(f"--field {name!r:.40} names no column: use NAME=COLUMN, such as content=note.")
+    return {name: column for name, _, column in pairs}
+
+
+def _save_input() -> str:
+    """Standard input as a file, which is read more than once; its suffix says whether it is JSON."""
+    import tempfile
+
+    text = text_or_pipe("-", "the import")
+    suffix = ".json" if text.lstrip()[:1] in ("{", "[") else ".txt"
+    with tempfile.NamedTemporaryFile("w", suffix=suffix, prefix="keepstone-import-", encoding="utf-8", delete=False) as file:
+        file.write(text)
+    atexit.register(Path(file.name).unlink, missing_ok=True)
+    return file.name
 
 
 @o.command(app, "backup")
@@ -212,6 +266,8 @@ def render_summary(out: Output, done: ImportSummary, path: str, report: str | No
     for action, meaning in _ACTION_MEANINGS.items():
         if count := done.counts.get(action, 0):
             out.line(f"    {count:>{width}}  ", (f"{action:<12}", _ACTION_STYLES.get(action, "")), meaning)
+    for text in done.sample:
+        out.line(("    e.g. ", "dim"), text)
     for outcome in done.problems[:_MAX_SHOWN_PROBLEMS]:
         out.line(f"    {outcome.file}, {outcome.where}: {outcome.reason}")
     if done.refused > _MAX_SHOWN_PROBLEMS:

@@ -80,6 +80,7 @@ class ImportSummary:
     counts: Mapping[str, int]
     problems: tuple[Outcome, ...] = ()
     dry_run: bool = False
+    sample: tuple[str, ...] = ()  # of a dry run: the first texts
 
     @property
     def refused(self) -> int:

@@ -7,14 +7,15 @@ entries are found by their origin: an interrupted import is completed by running
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from keepstone.errors import ConfigurationError, KeepstoneError, ValidationError
-from keepstone.importing import chatgpt, claude, markdown, zep
+from keepstone.importing import chatgpt, claude, markdown, plain, zep
 from keepstone.importing.entries import Entry, Found, ImportSummary, Outcome, read_memories
 from keepstone.importing.writer import Writer
 from keepstone.maintenance.external_exports import langmem_parts, letta_parts, mem0_parts, recognise_rows
@@ -25,12 +26,14 @@ if TYPE_CHECKING:
     from keepstone.importing.writer import Target
 
 Progress = Callable[[int, int], None]
+Read = Callable[[], Iterator[Found]]  # reads an export from its beginning
 USERS = ("one", "each", "all")
 _MAX_PROBLEMS = 100
 _MAX_SHOWN_OWNERS = 3
 _BATCH_ENTRIES = 100
 _MAX_SESSION_MESSAGES = 2000  # of one session that are compared at once
 _MAX_HELD_CHARS = 16 * 1024 * 1024  # of the entries that are held at once
+_SAMPLE_ENTRIES, _MAX_SAMPLE_CHARS = 5, 200
 _MAX_SNIFFED_FILES = 20
 _MAX_SNIFFED_ROWS = 100
 
@@ -45,8 +48,10 @@ class System:
     wanted: Callable[[Document], bool] = lambda document: True
     owner: Literal["user", "agent"] = "user"
 
-    def read(self, path: PathOrText) -> Iterator[Found]:
+    def read(self, path: PathOrText, fields: dict[str, str] | None = None) -> Iterator[Found]:
         """The entries of a path."""
+        if self.name in plain.FORMATS:
+            return plain.entries(self.name, path, fields or {})
         if self.name == "markdown":
             return markdown.entries(path)
         found = [document for document in documents(path) if self.wanted(document)]
@@ -66,7 +71,7 @@ SYSTEMS: dict[str, System] = {
         System("langmem", partial(read_memories, "langmem", langmem_parts)),
         System("chatgpt", chatgpt.entries, chatgpt.wanted),
         System("claude", claude.entries, claude.wanted),
-        System("markdown", lambda found: iter(())),
+        *(System(name, lambda found: iter(())) for name in ("markdown", *plain.FORMATS)),
     )
 }
 FORMATS = (*SYSTEMS, "keepstone")
@@ -76,10 +81,11 @@ def recognise(path: PathOrText) -> str | None:
     """The format of an export, a folder or an archive; None if it is not known or cannot be read."""
     try:
         if Path(path).is_file() and markdown.is_markdown(path):
-            return "markdown"
+            return plain.recognise(path) or "markdown"
         found = sorted(documents(path), key=lambda document: not chatgpt.wanted(document))
         names = (_recognise_document(document) for document in found[:_MAX_SNIFFED_FILES])
-        return next(filter(None, names), None) or ("markdown" if Path(path).is_dir() and markdown.is_markdown(path) else None)
+        known = next(filter(None, names), None) or ("markdown" if Path(path).is_dir() and markdown.is_markdown(path) else None)
+        return known or plain.recognise(path)
     except (KeepstoneError, OSError, ValueError, TypeError):
         return None
 
@@ -96,16 +102,21 @@ def _recognise_document(document: Document) -> str | None:
     return None
 
 
-def _format_of(path: PathOrText, format: str) -> str:
+def format_of(path: PathOrText, format: str) -> str:
     """The named format, or that of the path. Raises ValidationError, ConfigurationError."""
     if format not in ("auto", *FORMATS):
         raise ValidationError(f"the format {format!r:.40} is unknown: use auto, {', '.join(FORMATS)}.")
     if format != "auto":
         return format
+    if not Path(path).exists():
+        raise ConfigurationError(f"there is no file or folder {str(path)!r:.100}: check the path.")
     documents(path)  # raises if there is nothing to read
     found = recognise(path)
     if found is None:
-        raise ConfigurationError(f"{str(path)!r:.100} is in no known format: name its format, one of {', '.join(FORMATS)}.")
+        raise ConfigurationError(
+            f"{str(path)!r:.100} holds no memories that can be read: it is neither an export of a known system nor text, CSV or "
+            f"JSON with a text in each entry. If it is, name its format: {', '.join(FORMATS)}."
+        )
     return found
 
 
@@ -118,24 +129,28 @@ def import_from(
     dry_run: bool = False,
     users: str = "one",
     source: str | None = None,
+    fields: Mapping[str, str] | None = None,
     each: Callable[[Outcome], None] | None = None,
     progress: Progress | None = None,
 ) -> ImportSummary:
     """Import an export of another system into a memory, or into the memory of a Client.
 
-    `format` is auto, mem0, letta, zep, langmem, chatgpt, claude, markdown or keepstone. Every entry counts as said by
+    `format` is auto or one of FORMATS. Every entry counts as said by
     "import:<format>", unless `source` names something else. `users`: "one" refuses a file with the memories of several users,
     "each" uses a scope per user (of Letta: per agent), "all" puts all of them into this scope. `each` is called with every
-    outcome, `progress` with (done, total). Running it again adds only what is new.
+    outcome, `progress` with (done, total). `fields` maps fields of a memory to columns of CSV or JSON:
+    {"content": "note"}. Running it again adds only what is new.
 
     Raises ConfigurationError for a path that cannot be read, ValidationError for invalid options, and what the verbs of a memory
     raise; an invalid entry is in the summary."""
-    found = _format_of(path, format)
+    found = format_of(path, format)
     if found == "keepstone":
         _check_users(users)
         outcomes = _import_own(memory, path, source, dry_run, progress)
     else:
-        outcomes = import_each(memory, path, format=found, dry_run=dry_run, users=users, source=source, progress=progress)
+        outcomes = import_each(
+            memory, path, format=found, dry_run=dry_run, users=users, source=source, fields=fields, progress=progress
+        )
     counts: Counter[str] = Counter()
     problems: list[Outcome] = []
     for outcome in outcomes:
@@ -144,7 +159,14 @@ def import_from(
             problems.append(outcome)
         if each is not None:
             each(outcome)
-    return ImportSummary(found, counts.total(), dict(counts), tuple(problems), dry_run)
+    sample = _sample(found, path, fields) if dry_run and found != "keepstone" else ()
+    return ImportSummary(found, counts.total(), dict(counts), tuple(problems), dry_run, sample)
+
+
+def _sample(format: str, path: PathOrText, fields: Mapping[str, str] | None) -> tuple[str, ...]:
+    """The first texts of an import, each in one line."""
+    entries = (found for found in SYSTEMS[format].read(path, plain.check_fields(fields)) if isinstance(found, Entry))
+    return tuple(" ".join(entry.content.split())[:_MAX_SAMPLE_CHARS] for entry in islice(entries, _SAMPLE_ENTRIES))
 
 
 def import_each(
@@ -155,15 +177,18 @@ def import_each(
     dry_run: bool = False,
     users: str = "one",
     source: str | None = None,
+    fields: Mapping[str, str] | None = None,
     progress: Progress | None = None,
 ) -> Iterator[Outcome]:
     """Import an export of another system and yield the outcome of each entry once it is stored."""
     _check_users(users)
-    name = _format_of(path, format)
+    name = format_of(path, format)
     if name == "keepstone":
         raise ValidationError("an export of keepstone is imported whole or not at all: use import_from or memory.import_.")
     by = f"import:{name}" if source is None else clean_name(source, "source")
-    return _import_batches(memory, SYSTEMS[name], path, by, dry_run, users, progress)
+    system, columns = SYSTEMS[name], plain.check_fields(fields)
+    read = partial(system.read, path, columns)
+    return _import_batches(memory, system, read, by, dry_run, users, progress)
 
 
 def _check_users(users: str) -> None:
@@ -172,11 +197,11 @@ def _check_users(users: str) -> None:
 
 
 def _import_batches(
-    memory: Target, system: System, path: PathOrText, by: str, dry_run: bool, users: str, progress: Progress | None
+    memory: Target, system: System, read: Read, by: str, dry_run: bool, users: str, progress: Progress | None
 ) -> Iterator[Outcome]:
-    total, done = _count_entries(system, path, users), 0
+    total, done = _count_entries(system, read, users), 0
     writers: dict[str, Writer] = {}
-    for (owner, session), batch in _batches(_with_owners(system, path) if users == "each" else system.read(path), users):
+    for (owner, session), batch in _batches(_with_owners(system, read) if users == "each" else read(), users):
         if owner not in writers:
             scope = {} if not owner else {system.owner: owner}
             writers[owner] = Writer(memory.with_scope(**scope) if scope else memory, system.name, by, dry_run)
@@ -199,11 +224,11 @@ def _write_batch(writer: Writer, session: str | None, batch: list[Found]) -> Ite
             yield Outcome(found.file, found.where, found.id, found.action, reason=found.reason)
 
 
-def _count_entries(system: System, path: PathOrText, users: str) -> int:
+def _count_entries(system: System, read: Read, users: str) -> int:
     """The number of entries. Raises ValidationError if they have several owners and `users` is "one"."""
     total = 0
     owners: dict[str, None] = {}
-    for found in system.read(path):
+    for found in read():
         total += 1
         if users == "one" and isinstance(found, Entry) and found.owner and len(owners) <= _MAX_SHOWN_OWNERS:
             owners[found.owner] = None
@@ -217,9 +242,9 @@ def _count_entries(system: System, path: PathOrText, users: str) -> int:
     return total
 
 
-def _with_owners(system: System, path: PathOrText) -> Iterator[Found]:
+def _with_owners(system: System, read: Read) -> Iterator[Found]:
     """The entries with the names of their owners as scopes have them; an invalid name is refused."""
-    for found in system.read(path):
+    for found in read():
         if isinstance(found, Entry) and found.owner:
             try:
                 yield replace(found, owner=clean_name(found.owner, f"the {system.owner} it belongs to"))
