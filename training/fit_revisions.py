@@ -43,6 +43,8 @@ _FIELDS = {
 }  # fmt: skip
 _READ = 4  # later statements that are read for each earlier one
 _RIDGE = 0.5
+_READ = 4  # later statements that are read for each earlier one
+_RIDGE = 0.5
 _START = 4.0  # of the diagonal of a form: the points of two equal vectors before fitting
 
 
@@ -306,8 +308,8 @@ class Pairs:
 
 
 def judged_pairs(person: Person, model: revisions.RevisionModel, embedder: Embedder, asked: bool) -> Pairs:
-    """The pairs that recall would read: of each question the statements most like it, with the later ones that have most points;
-    or without questions, of every statement."""
+    """The pairs that recall would read: of each question the statements most like it, with the later ones that have most
+    points; or without questions, of every statement."""
     told = [*person.statements, *(each for pair in person.contradictions for each in (pair.old, pair.new) if not asked)]
     replaced = {(update.old, update.new) for update in person.updates}
     replaced |= {(pair.old.id, pair.new.id) for pair in person.contradictions}
@@ -347,9 +349,8 @@ def fit_judgement(people: list[Pairs]) -> dict[str, float]:
     chances = []
     for at, person in enumerate(people):
         rest = [each for number, each in enumerate(people) if number != at]
-        weights = fit_weights(
-            np.concatenate([each.rows for each in rest]), np.concatenate([each.labels for each in rest]), _RIDGE
-        )
+        rows, labels = np.concatenate([each.rows for each in rest]), np.concatenate([each.labels for each in rest])
+        weights = fit_weights(rows, labels, _RIDGE)
         chances.append(1 / (1 + np.exp(-person.rows @ weights)))
     judged = np.concatenate(chances)
     for threshold in (0.1, 0.2, 0.3, 0.5):

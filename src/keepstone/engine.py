@@ -191,7 +191,7 @@ class Engine:
 
         store, clock = self.store, self.clock
         compactor = Compactor(store, self.writing, self.model, clock)
-        verifier = Verifier(store, clock, self.model)
+        verifier = Verifier(store, clock, self.model, self.recalling.embedder)
         policy_runner = PolicyRunner(
             store,
             lambda scope: Retention(scope, store, self._accesses, clock),

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from keepstone import Memory, Recall
+from keepstone.text.revisions import KINDS, read_statement
 
 START = datetime(2026, 3, 2, 9, tzinfo=UTC)
 OTHERS = (
@@ -108,3 +109,35 @@ def test_an_embedder_that_the_model_does_not_know_changes_no_order() -> None:
         hits = memory.recall("Where do I live?")
         assert ids_of(hits)[0] == old_id
         assert hits[0].superseded_by is None
+
+
+def test_a_superseded_fact_pushes_down_the_sentence_it_came_from(memory: Memory) -> None:
+    for number, text in enumerate(("I live in Rome.", "I moved to Oslo.")):
+        at = (START + timedelta(weeks=number)).isoformat()
+        memory.ingest([{"role": "user", "content": text, "at": at}], session=f"chat-{number}")
+    hits = memory.recall("Where do I live?")
+    assert "Oslo" in hits[0].content
+    old = next(hit for hit in hits if "Rome" in hit.content)
+    assert old.superseded_by in {hit.id for hit in hits if "Oslo" in hit.content}
+
+
+def test_verify_finds_what_was_replaced_in_other_words(memory: Memory) -> None:
+    old_id, new_id = tell(memory, "I work for Nordwind.", "I quit my job and work for Siemens now.")
+    flags = {flag.id: flag for flag in memory.upkeep.verify(dry_run=True).flags if flag.flag == "contradicted"}
+    assert set(flags) == {old_id}
+    assert new_id in flags[old_id].evidence
+    assert "probability" in flags[old_id].reason
+
+
+def test_statements_are_read_for_what_they_do() -> None:
+    texts = {
+        "change": ("We've moved to Turin.", "I switched to decaf last week.", "From now on the meeting is on Thursdays."),
+        "end": ("I don't play tennis any more.", "We gave up the allotment."),
+        "past": ("As a child I lived in Ghent.", "Back in college I drove a Mini."),
+        "wish": ("I'd love to learn the harp one day.", "If we had the money we'd buy a boat."),
+        "addition": ("We also have a second car.", "I have another sister as well."),
+        "state": ("I live in Turin.", "My boss is called Vera.", "We have two cats."),
+    }
+    read = [(kind, text, read_statement(text)) for kind, examples in texts.items() for text in examples]
+    wrong = [(kind, text) for kind, text, reading in read if KINDS[reading.kinds.index(max(reading.kinds))] != kind]
+    assert len(wrong) <= 1, wrong

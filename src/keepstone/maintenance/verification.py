@@ -20,9 +20,11 @@ from keepstone.maintenance.probes import PROBE, Handlers, check_handlers, run
 from keepstone.maintenance.staleness import stale_reason
 from keepstone.ports.chat import ChatModel
 from keepstone.ports.maintenance import Flag, FlagKind
-from keepstone.ports.stores import Clock, Progress, Store
+from keepstone.ports.stores import Clock, Embedder, Progress, Store
 from keepstone.ports.values import ListQuery
+from keepstone.ports.vectors import embed_texts
 from keepstone.recall.query import check_int
+from keepstone.text.revisions import Told, find_replacements, load_model
 from keepstone.text.times import lifetime
 from keepstone.text.words import only_asks, stem, terms
 from keepstone.types import MESSAGE, STEP, UNTRUSTED, Record, Scope, Usage
@@ -37,6 +39,8 @@ _HALF_YEAR = timedelta(days=180)
 _MAX_ASKED_MESSAGES = 400  # the newest, that a model compares with memories
 _MESSAGES_PER_PROMPT = 20
 _MEMORIES_PER_PROMPT = 30
+_MAX_COMPARED = 5000  # the newest memories, and the newest messages, that others are compared with by their vectors
+_MIN_PROBABILITY = 0.3  # from which a later statement is taken to replace a memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +60,8 @@ class VerifyReport:
 class Verifier:
     """Checks the memories of a scope."""
 
-    def __init__(self, store: Store, clock: Clock, model: ChatModel | None = None) -> None:
+    def __init__(self, store: Store, clock: Clock, model: ChatModel | None = None, embedder: Embedder | None = None) -> None:
+        self._embedder = embedder
         self._store = store
         self._clock = clock
         self._model = model
@@ -84,6 +89,8 @@ class Verifier:
             check.run(record)
             if progress is not None and (done % 100 == 0 or done == len(memories)):
                 progress(done, len(memories))
+        if self._embedder is not None and self._embedder.id in load_model().embedders:
+            check.compare(self._embedder, memories, said)
         flags = tuple(check.flags.values())
         added = 0 if dry_run or not flags else self._store.reviews.add(scope, flags)
         if only_new and not dry_run and str(last) != verified:
@@ -193,6 +200,23 @@ class _Check:
         contradiction = self._messages.against(claim, record.parents)
         if contradiction is not None and (record.id, "contradicted") not in self.flags:
             self._flag(record.id, "contradicted", contradiction.reason, contradiction.id)
+
+    def compare(self, embedder: Embedder, memories: Sequence[Record], said: Sequence[Claim]) -> None:
+        """Flag what a later message or memory about the same thing probably replaces, whatever its words."""
+        stating = [record for record in memories if _states(record)]
+        older = [Told(record.content, _stated_at(record).timestamp()) for record in stating]
+        messages = [claim for claim in said[:_MAX_COMPARED] if not only_asks(claim.content)]
+        newer = older[-_MAX_COMPARED:] + [Told(claim.content, claim.said_at.timestamp()) for claim in messages]
+        ids = [record.id for record in stating[-_MAX_COMPARED:]] + [claim.id for claim in messages]
+        if not stating:
+            return
+        vectors = embed_texts(embedder, [each.text for each in (*older, *newer)])
+        pairs = find_replacements(older, vectors[: len(older)], newer, vectors[len(older) :], _MIN_PROBABILITY)
+        for old, new, probability in pairs:
+            record = stating[old]
+            if (record.id, "contradicted") not in self.flags and ids[new] not in record.parents:
+                reason = f"what was said later probably replaces it (probability {probability:.2f})"
+                self._flag(record.id, "contradicted", reason, ids[new])
 
     def _check_staleness(self, record: Record) -> None:
         reason = stale_reason(Item.of(record), self._now, self._untouched)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -199,16 +199,13 @@ class ScoredCandidates:
     is_fact: NDArray[np.bool_]
     of_all: RelevanceThreshold
     of_facts: RelevanceThreshold
-    leaves_standing: Callable[[int, int], bool]  # whether the text of a newer slot surely replaces nothing of an older one
 
     def select(self, order: NDArray[np.int64], measured: Column, threshold: RelevanceThreshold, limit: int) -> SelectedCandidates:
         """Of candidates in order those relevant enough, arranged, and how sure it is that one of them answers."""
         passed = threshold.select(order, measured, limit)
         features, coverage = self.features, self.features.column("coverage")
         considered = passed if len(passed) else order
-        order, sums = arrange(
-            self.view, self.question, features.shown, self.sums, considered, limit, coverage, self.leaves_standing
-        )
+        order, sums = arrange(self.view, self.question, features.shown, self.sums, considered, limit, coverage)
         if not len(order):
             return SelectedCandidates(order, sums, threshold, Confidence())
         is_message = not self.is_fact[features.slots[order[0]]]

@@ -36,7 +36,7 @@ from keepstone.recall.question import Question, parse_question
 from keepstone.recall.reading import Positioned, Reading
 from keepstone.recall.selection import MAX_RERANKED, fit_budget, group_by_subject, rerank
 from keepstone.recall.standing import MAX_STANDING, asks_for_work, choose_standing, raise_standing, rank_in, standing_slots
-from keepstone.recall.supersession import Supersession, replaces_nothing, supersede
+from keepstone.recall.supersession import Supersession, supersede
 from keepstone.recall.time_window import (
     describe_empty,
     measure_near,
@@ -321,8 +321,7 @@ class RecallFlow:
         fact_count = int(np.count_nonzero(is_fact)) if candidates is None else candidates.facts
         of_all = RelevanceThreshold.of(None, population or int(np.count_nonzero(usable)), question)
         of_facts = RelevanceThreshold.among_facts(fact_count, question)  # facts are few beside messages: chance reaches less
-        texts = partial(replaces_nothing, fetch)
-        scored = ScoredCandidates(view, question, first, features, relevance, sums, is_fact, of_all, of_facts, texts)
+        scored = ScoredCandidates(view, question, first, features, relevance, sums, is_fact, of_all, of_facts)
         min_similarity = self._min_similarity if query.min_similarity is None else query.min_similarity
         if min_similarity is not None:  # the caller's own threshold applies to each record by itself, and nothing else does
             min_confidence = query.min_confidence or 0.0

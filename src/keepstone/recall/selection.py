@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -45,11 +45,9 @@ def arrange(
     order: NDArray[np.int64],
     limit: int,
     coverage: Column,
-    leaves_standing: Callable[[int, int], bool] = lambda older, newer: False,
 ) -> tuple[NDArray[np.int64], Column]:
     """Candidates in order, with repeats of a text after the others and newer statements before older ones that they may revise;
-    and their sums, reassigned by position so that the first has the highest. No candidate is dropped. `leaves_standing` says of
-    two slots that the text of the newer replaces nothing of the older."""
+    and their sums, reassigned by position so that the first has the highest. No candidate is dropped."""
     arranged_sums = sums.copy()
     repeated = _find_repeats(view, slots[order])
     if repeated.any():
@@ -66,7 +64,7 @@ def arrange(
     highest = np.tril(similarity, -1).max()
     if highest < MIN_ALIKE_COVERED:
         return order, sums  # no two are alike
-    positions = _put_newer_first(view, question, head_slots, sums[head], similarity, coverage[head], leaves_standing)
+    positions = _put_newer_first(view, question, head_slots, sums[head], similarity, coverage[head])
     if highest < MIN_SAME and positions == list(range(len(head))):
         return order, sums
     moved = np.array(positions)
@@ -96,13 +94,7 @@ def _find_repeats(view: View, slots: Slots) -> NDArray[np.bool_]:
 
 
 def _put_newer_first(
-    view: View,
-    question: Question,
-    slots: Slots,
-    sums: Column,
-    similarity: NDArray[np.float32],
-    coverage: Column,
-    leaves_standing: Callable[[int, int], bool],
+    view: View, question: Question, slots: Slots, sums: Column, similarity: NDArray[np.float32], coverage: Column
 ) -> list[int]:
     """The positions of the head, each moved before the first older one that it may revise."""
     positions = list(range(len(slots)))
@@ -127,11 +119,7 @@ def _put_newer_first(
         max_gap = MAX_GAP_COVERED if both_cover and alike[newer][older] >= MIN_ALIKE else MAX_GAP
         min_alike = MIN_ALIKE_MESSAGES if is_message else MIN_ALIKE_COVERED if both_cover else MIN_ALIKE
         close = alike[newer][older] >= min_alike and points[older] - points[newer] < max_gap
-        if (
-            close
-            and positions.index(older) < positions.index(newer)
-            and not leaves_standing(int(slots[older]), int(slots[newer]))
-        ):
+        if close and positions.index(older) < positions.index(newer):
             positions.remove(newer)
             positions.insert(positions.index(older), newer)
     return positions

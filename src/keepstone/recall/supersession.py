@@ -18,13 +18,14 @@ from keepstone.recall.candidates import Column, Slots
 from keepstone.recall.features import Features
 from keepstone.recall.question import Question
 from keepstone.scope_index.columns import View
-from keepstone.text.revisions import VectorPoints, leaves_standing, load_model, revision_probabilities
+from keepstone.text.revisions import VectorPoints, load_model, revision_probabilities
 from keepstone.types import MESSAGE, Record
 
 MIN_PROBABILITY = 0.2  # from which a later statement replaces an earlier one
-_MAX_OLDER = 3  # best hits whose replacements are looked for
-_MAX_READ = 4  # later statements that are read for each
-_MIN_POINTS = 2.5  # by vectors, from which a pair is read
+_MAX_OLDER = 2  # best hits whose replacements are looked for
+_MAX_COMPARED = 160  # candidates with the highest sums that may replace them
+_MAX_READ = 3  # later statements that are read for each
+_MIN_POINTS = 4.0  # by vectors, from which a pair is read
 _OF_THE_PAST = re.compile(
     r"\b(?:did|used to|before|previous(?:ly)?|former(?:ly)?|earlier|originally|at first|back then|back when|in the past|until"
     r"|old (?:one|job|home|house|flat|address|phone|car|number|name|boss))\b",
@@ -72,7 +73,7 @@ def supersede(
     records of the first `limit` hits are fetched with those that are read."""
     if vector is None or not len(order):
         return Supersession(order, sums)
-    pairs = _find_pairs(view, vector, features, usable, order)
+    pairs = _find_pairs(view, vector, features, usable, sums, order)
     if not pairs:
         return Supersession(order, sums)
     positions = sorted({*order[:limit].tolist(), *(position for older, newer, _ in pairs for position in (older, newer))})
@@ -83,12 +84,6 @@ def supersede(
     return replace(_move(order, sums, replacements), records=records)
 
 
-def replaces_nothing(fetch: Callable[[Slots], Sequence[Record | None]], older: int, newer: int) -> bool:
-    """Whether the record of one slot surely replaces nothing of another's."""
-    old, new = fetch(np.array([older, newer]))
-    return old is not None and new is not None and leaves_standing(old.content, new.content)
-
-
 def _stated_at(view: View, slots: Slots) -> NDArray[np.int64]:
     """When each record got its present wording, in microseconds."""
     stated: NDArray[np.int64] = np.maximum(view.occurred[slots], view.valid_from[slots])
@@ -96,7 +91,7 @@ def _stated_at(view: View, slots: Slots) -> NDArray[np.int64]:
 
 
 def _find_pairs(
-    view: View, vector: Vector, features: Features, usable: NDArray[np.bool_], order: Order
+    view: View, vector: Vector, features: Features, usable: NDArray[np.bool_], sums: Column, order: Order
 ) -> list[tuple[int, int, VectorPoints]]:
     """The pairs of positions (older, newer) that are worth reading."""
     model = load_model()
@@ -108,6 +103,8 @@ def _find_pairs(
     if not len(heads):
         return []
     tells = usable[slots] & features.measured & (view.roles[slots] != assistant) & (features.column("asks") == 0)
+    if len(slots) > _MAX_COMPARED:
+        tells[np.argpartition(-sums, _MAX_COMPARED)[_MAX_COMPARED:]] = False
     later = np.flatnonzero(tells & (stated > stated[heads].min()))
     if not len(later):
         return []

@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import pairwise
@@ -134,6 +134,8 @@ def _subject(text: str, names: frozenset[str]) -> str:
 
 
 # -- two statements -----------------------------------------------------------------------------------------
+_READ = 4  # later statements that are read for each earlier one
+_CHUNK = 512  # earlier statements that are compared at a time
 FOLDER = Path(__file__).parent / "revisions"
 MIN_POINTS = 0.0  # by vectors, from which a pair is worth reading
 FEATURES = (
@@ -239,6 +241,47 @@ def _revision_probability(vectors: VectorPoints, older: str, newer: str, questio
     weights = load_model().unasked if question is None else load_model().asked
     total = sum(weight * value for weight, value in zip(weights, pair_features(vectors, older, newer, question), strict=True))
     return 1 / (1 + math.exp(-max(-60.0, min(60.0, total))))
+
+
+class Told(NamedTuple):
+    """Something that was said: its text, when, and the number of its speaker."""
+
+    text: str
+    said_at: float
+    speaker: int = 0
+
+
+def find_replacements(
+    older: Sequence[Told], older_vectors: Points, newer: Sequence[Told], newer_vectors: Points, min_probability: float
+) -> list[tuple[int, int, float]]:
+    """Of each older statement the newer one that most probably replaces it, where that is probable enough: (older, newer,
+    probability). Of two speakers neither replaces what the other said."""
+    if not older or not newer:
+        return []
+    model = load_model()
+    said, later = np.array([each.said_at for each in older]), np.array([each.said_at for each in newer])
+    by, of = np.array([each.speaker for each in older]), np.array([each.speaker for each in newer])
+    changes = model.change_points(newer_vectors)
+    best_fit, second_fit = np.full(len(newer), -np.inf), np.full(len(newer), -np.inf)  # points with the older statements
+    chosen: list[tuple[int, int, float]] = []
+    for start in range(0, len(older), _CHUNK):
+        part = slice(start, start + _CHUNK)
+        points = model.points(None, older_vectors[part], newer_vectors)
+        points[(said[part, None] >= later) | (by[part, None] != of)] = -np.inf
+        highest = np.sort(np.concatenate([points, best_fit[None], second_fit[None]]), axis=0)[-2:]
+        second_fit, best_fit = highest
+        for row in range(len(points)):
+            best = np.argpartition(-points[row], min(_READ, len(newer) - 1))[:_READ]
+            chosen += [(start + row, int(at), float(points[row, at])) for at in best if np.isfinite(points[row, at])]
+    found: dict[int, tuple[int, float]] = {}
+    for old, new, value in chosen:
+        rival = float(second_fit[new] if value >= best_fit[new] else best_fit[new]) - value
+        probability = _revision_probability(
+            VectorPoints(value, float(changes[new]), rival), older[old].text, newer[new].text, None
+        )
+        if probability >= max(min_probability, found.get(old, (0, 0.0))[1]):
+            found[old] = (new, probability)
+    return [(old, new, probability) for old, (new, probability) in found.items()]
 
 
 def leaves_standing(older: str, newer: str) -> bool:

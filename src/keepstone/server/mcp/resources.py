@@ -14,6 +14,7 @@ from mcp_types import GetPromptResult, Prompt, PromptArgument, PromptMessage, Re
 
 from keepstone.agent.handlers import NOTE, memory_not_found
 from keepstone.agent.tools import MAX_RECALLED, RECALL
+from keepstone.backend import backend_of
 from keepstone.errors import NotFound, ValidationError
 from keepstone.memory import Memory
 from keepstone.ports.maintenance import ReviewItem
@@ -99,20 +100,21 @@ def _get_record(memory: Memory, id: str) -> Record:
 
 
 def _profile(memory: Memory) -> str:
-    """Preferences first, then the most important memories, up to a length; fenced as in a prompt."""
+    """Preferences first, then the most important memories, up to a length; fenced as in a prompt. They count as read."""
     records = [record for kind in ("value", "fact") for record in memory.list(kind=kind, limit=_MAX_PROFILE_RECORDS)]
     records.sort(
         key=lambda record: (record.tag not in _PROFILE_TAGS, -record.importance, -record.updated_at.timestamp(), record.id)
     )
-    lines: list[str] = []
+    lines: dict[str, str] = {}
     chars_left = _MAX_PROFILE_CHARS
     for record in records:
         text = render_line(record)
         chars_left -= len(text)
         if chars_left < 0:
             break
-        lines.append(text)
-    return "\n".join([OPEN, *lines, CLOSE]) if lines else "Nothing is remembered about this user yet."
+        lines[record.id] = text
+    backend_of(memory).count_reads(memory.scope, lines)
+    return "\n".join([OPEN, *lines.values(), CLOSE]) if lines else "Nothing is remembered about this user yet."
 
 
 def _review_item(item: ReviewItem) -> dict[str, Any]:
