@@ -160,7 +160,7 @@ def test_nothing_found_is_an_answer_and_says_what_to_try(cli: Cli) -> None:
     remembered(cli, "Dana lives in Porto.")
     none = cli("recall", "quantum chromodynamics")
     assert none.code == 0
-    assert "Nothing found for 'quantum chromodynamics' among 1 memory." in none.out
+    assert "Nothing found for 'quantum chromodynamics' among 1 memory" in none.out
     assert "--min-similarity 0" in none.out
     other = cli("recall", "Dana", "--user", "bob")
     assert "user bob" in other.out
@@ -301,7 +301,7 @@ def test_audit_and_reembed(cli: Cli) -> None:
     assert f"remember: added  {id}" in cli("audit").out
     assert cli("audit", "--json", "--limit", "1").json["rows"][0]["id"] == id
     assert cli("audit", "--since", "2999-01-01").out.startswith("The audit log of this scope is empty")
-    assert cli("audit", "--since", "yesterday").code == 2
+    assert cli("audit", "--since", "soon enough").code == 2
     assert cli("upkeep", "reembed").out == "embedded  1 record\n"
     assert cli("upkeep", "reembed", "--embedder", "static", "--json").json == {
         "embedded": 0,

@@ -78,7 +78,7 @@ def test_files_come_and_go(cli: Cli, tmp_path: Path) -> None:
     assert json.loads((tmp_path / "out.jsonl").read_text())["content"] == "Dana keeps bees."
     assert cli("import", "out.jsonl", "--json").json == {"added": 0, "skipped": 1, "errors": []}
     (tmp_path / "bad.jsonl").write_text("nonsense\n")
-    bad = cli("import", "bad.jsonl", "--json")
+    bad = cli("import", "bad.jsonl", "--from", "keepstone", "--json")
     assert (bad.code, bad.json["errors"][0]["line"]) == (8, 1)
     assert cli("export", "all.jsonl", "--everything", "--json").json["lines"] > 1
     assert cli("backup", "copy.db", "--json").json["bytes"] == (tmp_path / "copy.db").stat().st_size
