@@ -161,7 +161,7 @@ def test_nothing_found_is_an_answer_and_says_what_to_try(cli: Cli) -> None:
     none = cli("recall", "quantum chromodynamics")
     assert none.code == 0
     assert "Nothing found for 'quantum chromodynamics' among 1 memory" in none.out
-    assert "--min-similarity 0" in none.out
+    assert "--min-confidence 0" in none.out
     other = cli("recall", "Dana", "--user", "bob")
     assert "user bob" in other.out
     assert cli("recall", "quantum chromodynamics", "--json").json["hits"] == []
