@@ -78,3 +78,9 @@ def test_a_failing_reader_costs_no_answer(monkeypatch: pytest.MonkeyPatch) -> No
         found = memory.recall("What does Marta play?")
         assert found[0].content == "Marta plays the cello."
         assert any("the model's files are gone" in note for note in found.notes)
+
+
+def test_a_reader_that_misses_a_paraphrase_does_not_silence_a_good_hit() -> None:
+    with Memory.open(":memory:") as memory:
+        memory.remember("Dana prefers dark mode.")
+        assert "dark mode" in memory.context("Which theme does Dana like?")
