@@ -50,7 +50,9 @@ def forget(db: Transaction, context: WriteContext, selector: Selector) -> Forgot
         for sequence, version, content, metadata in db.all("forget_versions", chosen):
             _drop_version(db, gone, sequence, version, content, metadata)
             cleaned.add(sequence)
-    for sequence, id in db.all(_find_query(selector), chosen):
+    by_id = selector.id is not None or selector.ids is not None  # the queries of ids and of a session read no other record
+    query = "forget_find_ids" if by_id else "forget_find" if selector.session is None else "forget_find_session"
+    for sequence, id in db.all(query, chosen):
         cleaned.discard(sequence)
         if id in gone.ids and db.one("record_sequence", (context.scope, id)) is None:
             continue
@@ -72,13 +74,6 @@ def forget(db: Transaction, context: WriteContext, selector: Selector) -> Forgot
     gone.ids[:] = dict.fromkeys(gone.ids)
     gone.summarised[:] = dict.fromkeys(gone.summarised)
     return gone
-
-
-def _find_query(selector: Selector) -> str:
-    """The query that finds what a selector means; those of ids and of a session read no other record."""
-    if selector.id is not None or selector.ids is not None:
-        return "forget_find_ids"
-    return "forget_find" if selector.session is None else "forget_find_session"
 
 
 def retract(db: Transaction, context: WriteContext, id: str) -> None:
