@@ -227,6 +227,7 @@ def use(store: PostgresStore) -> None:
     store.jobs.next_due({"learn"}), store.pending(5), store.pending_count(), store.pending_count(next=True)
     (
         store.retention.scopes("t8"),
+        store.retention.summaries("t8"),
         store.retention.old(scope, Age(day)),
         store.retention.lapsed(scope),
         store.retention.archived(scope),

@@ -43,18 +43,19 @@ VALUES: dict[str, list[Any]] = {
     "messages": [[{"role": "user", "content": "Hi."}], [{"role": "user"}], [5], [], "x", None],
     "format": ["anthropic", "openai", "x", None], "decision": ["keep", "x", 5], "head": [None, "x"],
     "role": ["user", "assistant", "", 5], "name": ["recall_memory", "x", 5], "input": [{"query": "tea"}, {}, "x", None],
-    "cursor": ["x", "", 5, None], "embedder": [None, "no such embedder"],
+    "cursor": ["x", "", 5, None], "prefix": NAMES, "helped": [True, False, 5, None],
+    "also": [[{"agent": "helper"}], [], [{"no such": "x"}], [5], "x", 5, None], "embedder": [None, "no such embedder"],
 }  # fmt: skip
 REQUIRED: dict[str, Any] = {
     "content": "Dana drinks tea.", "query": "What does Dana drink?", "words": "tea", "id": "m_0000000000000000", "key": "theme",
     "value": "dark", "items": ["Omar rows."], "messages": [{"role": "user", "content": "Hi."}], "session": "s", "most": 5,
     "ticket": 1, "ids": ["m_0000000000000000"], "number": 1, "decision": "keep", "since": "2026-01-01", "role": "user",
-    "name": "recall_memory", "input": {"query": "tea"},
+    "name": "recall_memory", "input": {"query": "tea"}, "helped": True,
 }  # fmt: skip
 VERBS: dict[str, Callable[[Any], Any]] = {
     **{name: (lambda memory, name=name: getattr(memory, name)) for name in (
         "remember", "remember_many", "update", "forget", "ingest", "learn", "recall", "get", "list", "history", "why", "set",
-        "value", "context", "tools", "call_tool", "system_prompt",
+        "value", "context", "tools", "call_tool", "system_prompt", "scopes", "entities", "feedback",
     )},
     **{f"upkeep.{name}": (lambda memory, name=name: getattr(memory.upkeep, name)) for name in (
         "run", "age", "lapse", "fade", "cap", "archived", "undo", "restore", "purge", "compact", "verify", "health", "fix",
