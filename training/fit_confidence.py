@@ -92,14 +92,14 @@ def ask(
     for question in questions:
         query = RecallQuery.parse(question.text, kinds=kinds, asked_at=question.asked_at, min_similarity=0.0)
         ranking = engine.recalling.rank(scope, query)
-        if ranking.confidence.evidence is None:
+        if ranking.confidence.evidence is None or not len(ranking.order):
             continue
         best = ranking.order[:FIRST]
         records = engine.store.fetch(scope, ranking.sequences(best))
         right = tuple(record is not None and not labels.get(record.id, set()).isdisjoint(question.gold) for record in records)
         behind = tuple(float(ranking.sums[best[0]] - ranking.sums[at]) for at in best)
         is_message = records[0] is not None and records[0].kind == MESSAGE
-        model = confidence.choose_model(ranking.question.language, is_message)
+        model = confidence.choose_model(ranking.question, is_message)
         row = Row(ranking.confidence.evidence, right, behind, question.kind, store, model, question.weight)
         if reader is not None and model != "other":
             three = best[:MAX_READ_HITS]

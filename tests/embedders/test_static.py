@@ -95,6 +95,22 @@ def test_languages_share_one_space(embedder: StaticEmbedder, question: str, fact
     assert asked @ right > asked @ wrong + 0.1
 
 
+@pytest.mark.parametrize(
+    ("world", "own"),
+    [
+        ("Which metal melts at the lowest temperature?", "Which bakery do I go to on Sundays?"),
+        ("Wie viele Knochen hat der Mensch?", "Wohin fahren wir im Sommer?"),
+        ("Qui a découvert la pénicilline ?", "Comment s'appelle mon chef ?"),
+        ("光的速度是多少？", "我妈妈的电话是多少？"),
+    ],
+)
+def test_a_question_about_the_world_is_told_from_one_about_the_user(embedder: StaticEmbedder, world: str, own: str) -> None:
+    assert embedder.world_weights is not None
+    assert StaticEmbedder(ENGLISH_FOLDER).world_weights is None
+    about_world, about_user = embedder.embed([world, own], purpose="query") @ embedder.world_weights[:-1]
+    assert about_world > about_user + 1
+
+
 def test_packed_rows_keep_their_direction_and_length() -> None:
     rows = np.random.default_rng(0).normal(size=(50, 256)).astype(np.float32) * np.linspace(0.1, 9, 50, dtype=np.float32)[:, None]
     packed, scales = pack_rows(rows)

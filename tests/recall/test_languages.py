@@ -59,7 +59,7 @@ def test_words_answer_and_the_notes_say_so() -> None:
     [
         ("What is the capital of Peru?", 1.0),
         ("Where do I live?", 0.75),
-        ("Wie heißt die Hauptstadt von Peru?", 1.2),
+        ("Wie heißt die Hauptstadt von Peru?", 1.3),
         ("Wo wohne ich eigentlich?", 0.5),
         ("Hafta sonu ne yaparım?", 0.5),
         ("Komu muszę oddać pieniądze?", 0.5),

@@ -23,6 +23,7 @@ from keepstone.errors import EmbedderError
 
 MODEL_FOLDER = Path(__file__).parent / "multilingual_model"
 ENGLISH_FOLDER = Path(__file__).parent / "static_model"  # static-256-v2
+WORLD_FILE = "world.npy"  # how a question about the world is told from one about the user; `training/world_questions.py` fits it
 MAX_TOKENS = 512  # of a text that are embedded: the vector of a whole chapter carries no meaning
 MAX_UNKNOWN_SHARE = 2 / 3  # of a text's letters; with more of them its language is not known
 # Rows gathered at once, 16 MB as float32: larger chunks are not faster.
@@ -66,6 +67,8 @@ class StaticEmbedder:
                 self._packed = _map_array(folder / "packed.npy", np.uint8, (None, self.dimension // 2))
             size = len(self._rows) + len(self._packed)
             self._scales = _map_array(folder / "scales.npy", np.float32, (size,))
+            is_fitted = (folder / WORLD_FILE).exists()
+            self.world_weights = _map_array(folder / WORLD_FILE, np.float32, (self.dimension + 1,)) if is_fitted else None
             if isinstance(self._tokenizer, Pieces) and len(self._tokenizer) != size:
                 raise ValueError(f"pieces.txt has {len(self._tokenizer)} pieces for {size} rows")
         except (OSError, ValueError, KeyError) as error:

@@ -45,7 +45,9 @@ class Embedder(Protocol):
     """Turns texts into unit vectors. `id` is stable and versioned: a store records it and refuses vectors of another.
 
     An embedder may have an attribute `deviation`: the standard deviation of the cosines between a question and unrelated texts.
-    Ranking scales cosines by it. Without it, ranking measures it on the scope."""
+    Ranking scales cosines by it. Without it, ranking measures it on the scope. `world_weights`, a weight for each
+    dimension and a constant, give the log odds that a question asks about the world and not about the user; such questions need
+    more similar memories."""
 
     @property
     def id(self) -> str: ...

@@ -64,9 +64,9 @@ class Model:
         return cls(first, any, float(document["first"]["decay"]))
 
 
-def choose_model(language: str, is_message: bool) -> str:
-    """The name of the model for a question in this language ("": English) whose best hit is a fact or a message."""
-    return "other" if language else "messages" if is_message else "facts"
+def choose_model(question: Question, is_message: bool) -> str:
+    """The name of the model for a question whose best hit is a fact or a message."""
+    return "other" if question.is_foreign else "messages" if is_message else "facts"
 
 
 @cache
@@ -211,5 +211,5 @@ class ScoredCandidates:
         is_message = not self.is_fact[features.slots[order[0]]]
         level = self.of_all.best_required if is_message else min(self.of_all.best_required, self.of_facts.best_required)
         evidence = gather_evidence(self.question, self.first, features, sums, order, self.relevance, level)
-        model = choose_model(self.question.language, is_message)
+        model = choose_model(self.question, is_message)
         return SelectedCandidates(order[: len(passed)], sums, threshold, estimate_confidence(evidence, model))

@@ -32,7 +32,7 @@ from keepstone.recall.fusion import (
     sum_features,
 )
 from keepstone.recall.query import RecallQuery
-from keepstone.recall.question import Question, parse_question
+from keepstone.recall.question import Question, parse_question, weigh_world
 from keepstone.recall.reading import Positioned, Reading
 from keepstone.recall.selection import MAX_RERANKED, fit_budget, group_by_subject, rerank
 from keepstone.recall.standing import MAX_STANDING, asks_for_work, choose_standing, raise_standing, rank_in, standing_slots
@@ -292,8 +292,8 @@ class RecallFlow:
         else:
             frequencies = None if population is None else self._store.document_frequencies(scope, question.terms)
             vector, notes = self._embed(question.embedding_text)
-        # The rarity of a word is that of the whole scope, whatever the query filters.
-        live = population if candidates is None else candidates.live
+        question = weigh_world(question, vector, getattr(self.embedder, "world_weights", None))
+        live = population if candidates is None else candidates.live  # the rarity of a word is that of the whole scope
         first = first_pass(view, question, vector, usable, deviation, frequencies, live)
         # A record that changed has two slots in a mapped scope: the old one, and after it the current one.
         also_slots = np.flatnonzero((view.sequences == also) & (view.places == 0)) if also is not None else np.empty(0)

@@ -29,9 +29,11 @@ _MAX_CHANCE = 0.55
 _OWN_FACTS_FACTORS = (0.75, 0.5)
 # Of the chance level, where the question is in another language and not about the user: unrelated texts are more alike there.
 # In the languages that leave the subject out, nothing says that a question is about the user.
-_FOREIGN_FACTOR = 1.2
+_FOREIGN_FACTOR = 1.3
 _SUBJECTLESS_LANGUAGES = ("ja", "ko")
 _WHOLE_SHARE = 0.4  # of the threshold: what a record needs where a list or an overview is asked for
+# How much a unit of the log odds that the question asks about the world adds to the chance level, and which odds count.
+_WORLD_FACTOR, _WORLD_BOUNDS = 0.15, (-2.0, 4.0)
 _SHARES = (0.5, 0.25)  # of the threshold, and of the best relevance: what a record needs once the best passes
 # How much each raises the relevance of a record without any similarity: holding every word of the query, being said by the
 # speaker it names, being of the time it names.
@@ -136,14 +138,14 @@ class RelevanceThreshold:
         """The caller's own threshold, which every record must reach; else the chance level of a scope of this size."""
         if min_similarity is not None:
             return cls(min_similarity)
-        level = chance_relevance(size) * (1.0 if question is None else _foreign_factor(question))
+        level = chance_relevance(size) * (1.0 if question is None else _foreign_factor(question) * _world_factor(question))
         return cls.at(level, question)
 
     @classmethod
     def among_facts(cls, size: int, question: Question) -> RelevanceThreshold:
         """The chance level among facts alone, which are few beside messages; lower where the question is about the user."""
-        factor = _OWN_FACTS_FACTORS[bool(question.language)] if question.of_user else _foreign_factor(question)
-        return cls.at(chance_relevance(size) * factor, question)
+        factor = _OWN_FACTS_FACTORS[question.is_foreign] if question.of_user else _foreign_factor(question)
+        return cls.at(chance_relevance(size) * factor * _world_factor(question), question)
 
     @classmethod
     def at(cls, level: float, question: Question | None) -> RelevanceThreshold:
@@ -159,6 +161,11 @@ class RelevanceThreshold:
         """Of candidates in order those that may be recalled."""
         best = best_relevance(order, relevance, limit)
         return order[:0] if best < self.best_required else order[relevance[order] >= self.required(best)]
+
+
+def _world_factor(question: Question) -> float:
+    """How much higher the chance level is for a question about the world: most memories are about the user."""
+    return 1 + _WORLD_FACTOR * min(max(question.world, _WORLD_BOUNDS[0]), _WORLD_BOUNDS[1])
 
 
 def _foreign_factor(question: Question) -> float:

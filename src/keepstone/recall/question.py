@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import NamedTuple
 
+from keepstone.ports.values import Vector
 from keepstone.recall.related import RelatedWords, related_words
 from keepstone.text.english import STOP_WORDS, WEEKDAYS
 from keepstone.text.languages.lexicon import CODES, fold, normalize, pattern
@@ -88,7 +89,13 @@ class Question:
     about_questions: bool = False  # it wants what was asked
     wants_all: bool = False  # it asks for a list or an overview, so that every member answers
     language: str = ""  # of its words, where that is not English
+    world: float = 0.0  # log odds that it asks about the world and not about the user, where the embedder can tell
     event: TimeHint | None = None  # the time of an event in the scope that it dates itself by, once a record of it is found
+
+    @property
+    def is_foreign(self) -> bool:
+        """Whether it is in another language than English: one that is known, or one without a Latin letter, such as Thai."""
+        return bool(self.language) or not any(letter.isascii() and letter.isalpha() for letter in self.text)
 
     @property
     def terms(self) -> list[str]:
@@ -161,6 +168,13 @@ def _without_time_words(spelled: list[AskedWord], time: TimeHint) -> list[AskedW
     if spelled and spelled[0].language:
         function_words = frozenset(word for word in told if not any(letter.isdigit() for letter in word))
     return [asked for asked in spelled if asked.word not in function_words]
+
+
+def weigh_world(question: Question, vector: Vector | None, weights: Vector | None) -> Question:
+    """The question with the log odds that it asks about the world, by its vector and the embedder's weights for that."""
+    if vector is None or weights is None:
+        return question
+    return replace(question, world=float(weights[:-1] @ vector + weights[-1]))
 
 
 class _Wants(NamedTuple):
