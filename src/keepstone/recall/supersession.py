@@ -1,7 +1,8 @@
 """What is true now: a later statement about the same thing comes before the earlier one that it replaces. Pure.
 
 By vectors, the later candidates that may replace one of the best hits are chosen; by their texts, each pair is judged
-(`text.revisions`). What is replaced stays among the hits, after what replaces it.
+(`text.revisions`). What is replaced stays among the hits, after what replaces it. What people with names
+say to each other keeps its order: there the judgement is wrong too often.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from keepstone.recall.features import Features
 from keepstone.recall.question import Question
 from keepstone.scope_index.columns import View
 from keepstone.text.revisions import VectorPoints, load_model, revision_probabilities
-from keepstone.types import MESSAGE, Record
+from keepstone.types import Record
 
 MIN_PROBABILITY = 0.2  # from which a later statement replaces an earlier one
 _MAX_OLDER = 2  # best hits whose replacements are looked for
@@ -97,12 +98,13 @@ def _find_pairs(
     model = load_model()
     slots = features.slots
     stated = _stated_at(view, slots)
-    assistant, message = view.codes.get("assistant", -1), view.codes.get(MESSAGE, -1)
+    assistant = view.codes.get("assistant", -1)
     heads = order[:_MAX_OLDER]
-    heads = heads[features.measured[heads] & (view.roles[slots[heads]] != assistant)]
+    by_user = (view.roles[slots] != assistant) & (view.names[slots] == view.code(None))
+    heads = heads[features.measured[heads] & by_user[heads]]
     if not len(heads):
         return []
-    tells = usable[slots] & features.measured & (view.roles[slots] != assistant) & (features.column("asks") == 0)
+    tells = usable[slots] & features.measured & by_user & (features.column("asks") == 0)
     if len(slots) > _MAX_COMPARED:
         tells[np.argpartition(-sums, _MAX_COMPARED)[_MAX_COMPARED:]] = False
     later = np.flatnonzero(tells & (stated > stated[heads].min()))
@@ -111,10 +113,6 @@ def _find_pairs(
     vectors = view.vectors[features.shown]
     points = (vectors[heads] @ model.of_statement + model.common + vector @ model.of_question) @ vectors[later].T
     points[stated[later] <= stated[heads][:, None]] = -np.inf
-    if message >= 0:  # what one speaker says replaces nothing that another said
-        said = view.kinds[slots] == message
-        other = view.names[slots[later]] != view.names[slots[heads]][:, None]
-        points[other & said[later] & said[heads][:, None]] = -np.inf
     chosen: list[tuple[int, int]] = []
     for row in range(len(heads)):
         best = np.argsort(-points[row])[:_MAX_READ]
