@@ -201,7 +201,7 @@ def test_what_comes_after_the_limit_is_said_to(memory: Memory) -> None:
 
 def explain(engine: Engine, text: str, id: str | None) -> Explanation:
     assert id is not None
-    return engine.recalling.explain(SCOPE, text, id)
+    return engine.recalling.explain(SCOPE, text, id, engine.reading.sequence(SCOPE, id))
 
 
 def test_an_expired_record_and_one_that_waits_for_its_vector_are_said_to_be(path: Path) -> None:

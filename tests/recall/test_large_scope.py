@@ -87,7 +87,7 @@ def test_nonsense_finds_nothing(bounded: Engine) -> None:
 
 def test_why_reaches_a_record_that_no_search_proposed(bounded: Engine) -> None:
     id = bounded.recalling.recall(SCOPE, RecallQuery.parse("Bruno bees station"))[0].id
-    explanation = bounded.recalling.explain(SCOPE, "violin in Oslo", id)
+    explanation = bounded.recalling.explain(SCOPE, "violin in Oslo", id, bounded.reading.sequence(SCOPE, id))
     assert not explanation.recalled
     assert explanation.signals["coverage"] == 0
 

@@ -40,7 +40,7 @@ _NAMES: dict[str, tuple[str, ...]] = {  # of columns, for each field of a memory
 }
 _ARGUMENTS = {"occurred_at": "at", "user": "owner"}  # names of fields as callers give them
 _BULLET = re.compile(r"^\s*(?:[-*+•]|\d{1,3}[.)])\s+(?:\[[ xX]\]\s+)?(.*)$")
-_HEADING = re.compile(r"^\s{0,3}#{1,6}\s+(.*?)\s*#*\s*$")
+_HEADING = re.compile(r"\s{0,3}#{1,6}\s")
 
 
 def check_fields(given: Fields | None) -> dict[str, str]:
@@ -148,7 +148,7 @@ def _bullets(text: str, name: str, fields: dict[str, str]) -> Iterator[Found]:
             yield from split_entry(Entry(" ".join(lines), name, f"line {began}", tag=tag))
             lines = []
         if heading is not None:
-            tag = heading[1].strip().lower() or "general"
+            tag = line.strip().strip("#").strip().lower() or "general"
         elif bullet is not None and bullet[1].strip():
             began, lines = number, [bullet[1].strip()]
 
