@@ -231,6 +231,7 @@ def test_a_tool_runner_has_one_context(thread: bool, memory: Memory) -> None:
 
 def test_results_of_functions_in_responses_go_on_with_the_same_context(memory: Memory) -> None:
     memory.remember("Dana lives in Porto.")
+    memory.remember("Dana drinks mint tea.")
     with spoken([use("weather", {"city": "Porto"}, id="use_1"), say("Sunny."), say("Tea.")]) as endpoint:
         client = keepstone.wrap(client_of("openai", endpoint), memory, session="chat")
         client.responses.create(input="What is the weather where Dana lives?", instructions="Be brief.", **CHAT)

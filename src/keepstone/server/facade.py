@@ -34,9 +34,8 @@ def grant(target: T, caller: Caller) -> T:
 @lru_cache(maxsize=1000)
 def _row(kind: type, name: str) -> tuple[str, Effects]:
     """The row of an attribute: a verb is looked up under the class that defines it."""
-    member = inspect.getattr_static(kind, name, None)
-    function = member.fget if isinstance(member, property) else member
-    key = getattr(function, "__qualname__", None) or f"{kind.__name__}.{name}"
+    owner = next((base for base in kind.__mro__ if name in vars(base)), kind)
+    key = f"{owner.__qualname__}.{name}"
     return key, VERBS.get(key, _CLOSED)
 
 

@@ -67,6 +67,9 @@ class Commands(Surface):
         error = json.loads(said["stderr"])["error"]
         raise Refusal(f"exit {code}, {error['type']}", error["message"])
 
+    def argument(self, name: str) -> str:
+        return f"--{name.replace('_', '-')}"
+
     def remember(self, content: str, tag: str = "general", **more: str) -> Written:
         options = [part for name, value in more.items() for part in (f"--{name}", value)]
         return _written(self.ask("remember", "--tag", tag, *options, "-", piped=content))
@@ -83,7 +86,7 @@ class Commands(Surface):
 
     def context(self, query: str, **narrowed: Any) -> str:
         kinds = [part for kind in narrowed.pop("kinds", ()) for part in ("--kind", kind)]
-        options = [part for name, value in narrowed.items() for part in (f"--{name.replace('_', '-')}", str(value))]
+        options = [part for name, value in narrowed.items() for part in (self.argument(name), str(value))]
         return str(self.ask("context", *kinds, *options, "--", query)["context"])
 
     def search_conversations(self, words: str) -> list[str]:

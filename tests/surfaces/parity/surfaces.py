@@ -106,6 +106,10 @@ class Surface(ABC):
         """A way into the same memory that may say where something comes from."""
         return self
 
+    def argument(self, name: str) -> str:
+        """What its errors call an argument of the library."""
+        return name
+
     def kept(self) -> bytes:
         """Every byte of the store. Another process reads it: closing a file that SQLite has open here would end its locks."""
         files = sorted(str(each) for each in self.store.parent.glob(self.store.name + "*"))

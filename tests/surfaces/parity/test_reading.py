@@ -110,4 +110,4 @@ def test_a_context_is_narrowed_as_a_recall_is(connect: Surface) -> None:
     assert "Dana feeds" not in connect.context(question, kinds=["message"])
     assert connect.context(question, tag="pet", min_trust=1.0) == ""
     assert "limit is 0" in refused(connect, "bad", connect.context, question, limit=0)
-    assert "min_trust is 2" in refused(connect, "bad", connect.context, question, min_trust=2)
+    assert f"{connect.argument('min_trust')} is 2" in refused(connect, "bad", connect.context, question, min_trust=2)

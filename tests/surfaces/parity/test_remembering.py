@@ -96,7 +96,7 @@ def test_a_limit_below_one_is_refused(connect: Surface) -> None:
 @proves("limit-most")
 def test_a_limit_above_the_most_is_refused(connect: Surface) -> None:
     said = refused(connect, "large", connect.recall, QUESTION, limit=101)
-    assert said == "limit is 101: use a whole number from 1 to 100."
+    assert said == f"{connect.argument('limit')} is 101: use a whole number from 1 to 100."
     assert connect.recall(QUESTION, limit=100) == []
 
 

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 import anyio.to_thread
 
+from keepstone.backend import Backend, backend_of
 from keepstone.memory import Memory
 from keepstone.server.identity import FORGET, READ, WRITE
 from keepstone.server.service import Caller
@@ -40,6 +41,11 @@ class McpCaller:
         if not caller.service.settings.mcp_forget:
             rights -= {FORGET}
         return cls(caller.memory, rights, not caller.identity.bound_to_agent, caller)
+
+    @property
+    def backend(self) -> Backend:
+        """The store of the memory, with the rights of the key."""
+        return backend_of(self.memory) if self.http is None else self.http.backend
 
     def require(self, *rights: str, person: str | None = None) -> None:
         """Forbidden, and audited, if the key lacks a right."""

@@ -14,7 +14,6 @@ from mcp_types import GetPromptResult, Prompt, PromptArgument, PromptMessage, Re
 
 from keepstone.agent.handlers import NOTE, memory_not_found
 from keepstone.agent.tools import MAX_RECALLED, RECALL
-from keepstone.backend import backend_of
 from keepstone.errors import NotFound, ValidationError
 from keepstone.memory import Memory
 from keepstone.ports.maintenance import ReviewItem
@@ -77,7 +76,7 @@ def read_resource(caller: McpCaller, uri: str) -> tuple[str, str]:
     caller.require(READ, person="the review list" if uri == REVIEW else None)
     memory = caller.memory
     if uri == PROFILE:
-        return _profile(memory), _TEXT
+        return _profile(caller), _TEXT
     if uri == RECENT:
         return _to_json(memory.call_tool(RECALL, {"limit": MAX_RECALLED})), _JSON
     if uri == REVIEW:
@@ -99,8 +98,9 @@ def _get_record(memory: Memory, id: str) -> Record:
     return record
 
 
-def _profile(memory: Memory) -> str:
+def _profile(caller: McpCaller) -> str:
     """Preferences first, then the most important memories, up to a length; fenced as in a prompt. They count as read."""
+    memory = caller.memory
     records = [record for kind in ("value", "fact") for record in memory.list(kind=kind, limit=_MAX_PROFILE_RECORDS)]
     records.sort(
         key=lambda record: (record.tag not in _PROFILE_TAGS, -record.importance, -record.updated_at.timestamp(), record.id)
@@ -113,7 +113,7 @@ def _profile(memory: Memory) -> str:
         if chars_left < 0:
             break
         lines[record.id] = text
-    backend_of(memory).count_reads(memory.scope, lines)
+    caller.backend.count_reads(memory.scope, lines)
     return "\n".join([OPEN, *lines.values(), CLOSE]) if lines else "Nothing is remembered about this user yet."
 
 

@@ -46,6 +46,7 @@ class MemorySchema(_Schema):
     said_by: str = Field("", description="The speaker of a message.")
     session: str = Field("", description="The conversation of a message.")
     said_at: str = Field("", description="The time of a message, in ISO 8601.")
+    superseded_by: str = Field("", description="The id of a later memory that probably replaces what this one says.")
 
 
 class RecallResult(_Schema):
