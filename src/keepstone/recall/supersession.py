@@ -98,9 +98,9 @@ def _find_pairs(
     model = load_model()
     slots = features.slots
     stated = _stated_at(view, slots)
-    assistant = view.codes.get("assistant", -1)
+    assistant, nobody = view.codes.get("assistant", -1), view.codes.get(None, -1)
     heads = order[:_MAX_OLDER]
-    by_user = (view.roles[slots] != assistant) & (view.names[slots] == view.code(None))
+    by_user = (view.roles[slots] != assistant) & (view.names[slots] == nobody)
     heads = heads[features.measured[heads] & by_user[heads]]
     if not len(heads):
         return []
