@@ -95,6 +95,13 @@ def test_another_person_the_past_and_a_wish_replace_nothing(memory: Memory, firs
     assert not [hit.superseded_by for hit in hits if hit.superseded_by is not None]
 
 
+def test_what_merely_happened_replaces_nothing(memory: Memory) -> None:
+    memory.remember("Dana's cat is called Quillfeather.", occurred_at=START)
+    memory.ingest([{"role": "user", "content": "I fed Quillfeather today."}], session="evening")
+    first = memory.recall("What is Dana's cat called?")[0]
+    assert (first.content, first.superseded_by) == ("Dana's cat is called Quillfeather.", None)
+
+
 def test_an_addition_keeps_the_first(memory: Memory) -> None:
     first_id, second_id = tell(
         memory, "We subscribe to the local newspaper.", "We also subscribe to a gardening magazine as well."

@@ -36,7 +36,7 @@ from keepstone.recall.question import Question, parse_question, weigh_world
 from keepstone.recall.reading import Positioned, Reading
 from keepstone.recall.selection import MAX_RERANKED, fit_budget, group_by_subject, rerank
 from keepstone.recall.standing import MAX_STANDING, asks_for_work, choose_standing, raise_standing, rank_in, standing_slots
-from keepstone.recall.supersession import Supersession, supersede
+from keepstone.recall.supersession import MIN_CLAIM, Supersession, supersede
 from keepstone.recall.time_window import (
     describe_empty,
     measure_near,
@@ -109,7 +109,7 @@ class Ranking:
     def superseded_by(self, position: int) -> str | None:
         """The id of the record that replaces a candidate."""
         replacement = None if self.superseded is None else self.superseded.replacements.get(position)
-        return None if replacement is None else replacement.newer_id
+        return None if replacement is None or replacement.probability < MIN_CLAIM else replacement.newer_id
 
 
 @dataclass(frozen=True, slots=True)

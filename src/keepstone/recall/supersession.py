@@ -22,7 +22,8 @@ from keepstone.scope_index.columns import View
 from keepstone.text.revisions import VectorPoints, load_model, revision_probabilities
 from keepstone.types import Record
 
-MIN_PROBABILITY = 0.2  # from which a later statement replaces an earlier one
+MIN_PROBABILITY = 0.2  # from which a later statement comes before an earlier one
+MIN_CLAIM = 0.3  # from which a hit says what replaces it
 _MAX_OLDER = 2  # best hits whose replacements are looked for
 _MAX_COMPARED = 160  # candidates with the highest sums that may replace them
 _MAX_READ = 3  # later statements that are read for each
@@ -98,9 +99,9 @@ def _find_pairs(
     model = load_model()
     slots = features.slots
     stated = _stated_at(view, slots)
-    assistant, nobody = view.codes.get("assistant", -1), view.codes.get(None, -1)
+    assistant = view.codes.get("assistant", -1)
     heads = order[:_MAX_OLDER]
-    by_user = (view.roles[slots] != assistant) & (view.names[slots] == nobody)
+    by_user = (view.roles[slots] != assistant) & (view.names[slots] == view.codes.get(None, -1))
     heads = heads[features.measured[heads] & by_user[heads]]
     if not len(heads):
         return []

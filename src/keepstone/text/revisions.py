@@ -236,7 +236,7 @@ def revision_probabilities(pairs: Iterable[tuple[VectorPoints, str, str]], quest
 
 
 def _revision_probability(vectors: VectorPoints, older: str, newer: str, question: str | None) -> float:
-    if leaves_standing(older, newer):
+    if leaves_standing(older, newer) or (question is not None and not tells_change(newer)):
         return 0.0
     weights = load_model().unasked if question is None else load_model().asked
     total = sum(weight * value for weight, value in zip(weights, pair_features(vectors, older, newer, question), strict=True))
@@ -282,6 +282,11 @@ def find_replacements(
         if probability >= max(min_probability, found.get(old, (0, 0.0))[1]):
             found[old] = (new, probability)
     return [(old, new, probability) for old, (new, probability) in found.items()]
+
+
+def tells_change(text: str) -> bool:
+    """Whether a statement reads more like a change, a correction or an end than like anything else."""
+    return read_statement(text).probability("change", "correction", "end") >= 0.5
 
 
 def leaves_standing(older: str, newer: str) -> bool:
