@@ -28,6 +28,7 @@ from types import FrameType, ModuleType
 from typing import Any
 
 import keepstone
+from keepstone.text.lexicon import Lexicon
 
 SIZE = 4_096  # characters; a content may have 64 KB, and what is quadratic shows already
 _ENDS = ("", "!", "\n", "\x00", "a", "0", "é")
@@ -136,6 +137,9 @@ def _inside(value: Any, place: str, depth: int, seen: set[int]) -> Iterator[tupl
     if depth > 4 or id(value) in seen or isinstance(value, (str, bytes, int, float, type, ModuleType)):
         return
     seen.add(id(value))
+    if isinstance(value, Lexicon):
+        for name in value.data.get("patterns", {}):
+            value.patterns[name]  # compiled when it is asked for
     if isinstance(value, dict):
         parts: Any = list(value.items())[:200]
         parts = [*((f"[{key!r:.30}]", each) for key, each in parts), *(("{key}", key) for key, _ in parts)]

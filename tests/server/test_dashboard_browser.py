@@ -114,7 +114,7 @@ def test_a_failed_job_is_tried_again(window: Watched, demo: Running) -> None:
 def test_the_playground_and_why_not(window: Watched, demo: Running) -> None:
     page = signed(window, demo)
     window.go("/recall")
-    page.get_by_label("Question").fill("Which database does billing use?")
+    page.get_by_label("Question").fill("Which database does the billing service run on?")
     page.keyboard.press("Enter")
     expect(page.locator(".hit").first).to_contain_text("PostgreSQL 17")
     page.locator(".hit summary").first.click()

@@ -12,6 +12,7 @@ import pytest
 from keepstone import Memory
 from keepstone.agent import MemoryAgent
 from keepstone.server.mcp import resources
+from keepstone.server.mcp.caller import McpCaller
 from tests.agent.support import STRATEGIES
 from tests.surfaces.support import Clock, timed
 
@@ -26,7 +27,7 @@ WAYS: dict[str, Callable[[Memory], Any]] = {
     "value by tag": lambda memory: memory.value(tag="preference"),
     "context": lambda memory: memory.context("Which theme does Dana prefer?"),
     "system prompt": lambda memory: memory.system_prompt("Which theme does Dana prefer?"),
-    "MCP profile": lambda memory: resources._profile(memory),
+    "MCP profile": lambda memory: resources.read_resource(McpCaller.over_stdio(memory, allow_forget=False), resources.PROFILE),
     "task": lambda memory: MemoryAgent(memory, lambda prompt: "Done.").run("Order a chair."),
     **{
         f"agent, {strategy}": lambda memory, strategy=strategy: MemoryAgent(memory, lambda _: "Yes.", strategy=strategy).chat(

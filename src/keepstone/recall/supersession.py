@@ -144,11 +144,12 @@ def _judge(
     pairs: list[tuple[int, int, VectorPoints]],
     records: dict[int, Record | None],
 ) -> dict[int, Replacement]:
-    """Read both texts of each pair; of several replacements the surest counts."""
+    """Read both texts of each pair; of several replacements the surest counts. What was learned from a record does not
+    replace it."""
     readable = [
         (older, newer, points, old.content, new.content, new.id)
         for older, newer, points in pairs
-        if (old := records[older]) is not None and (new := records[newer]) is not None
+        if (old := records[older]) is not None and (new := records[newer]) is not None and old.id not in new.parents
     ]
     probabilities = revision_probabilities([(points, old, new) for _, _, points, old, new, _ in readable], question.text)
     found: dict[int, Replacement] = {}
