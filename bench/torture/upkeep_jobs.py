@@ -31,6 +31,7 @@ from bench.torture.ward import (
 from bench.verbs import everything
 from keepstone import Memory
 from keepstone.maintenance.store_migration import move_store
+from keepstone.stores.sqlite.free_space import VFS
 
 POLICY = {"compact_days": 60, "fade_importance": 0.2, "cap": 20, "purge_days": 1}
 WORDS = [word(4, number) for number in range(700)]
@@ -257,7 +258,7 @@ def _moved(stage: Stage) -> str:
     must(sorted(contents(everything(stage.memory))) == sorted(FACTS), "texts are gone or doubled")
     if not Path(stage.beside).exists():
         return "none"
-    connection = apsw.Connection(stage.beside, flags=apsw.SQLITE_OPEN_READWRITE)
+    connection = apsw.Connection(stage.beside, flags=apsw.SQLITE_OPEN_READWRITE, vfs=VFS)  # closing it may write the log's pages
     try:
         records = connection.execute("SELECT count(*) FROM record").fetchall()
         marked = connection.execute("SELECT value FROM meta WHERE name = 'moving'").fetchall()

@@ -174,5 +174,9 @@ def goes_on(target: str | Path, rich: Rich) -> None:
         assert again.id == rich.repeated
         assert memory.remember("Written after the move").action == "added"
         assert memory.recall("What was written after the move?")[0].content == "Written after the move"
-        assert min(row.number for row in memory.audit(limit=2)) > last
+        numbers = [row.number for row in memory.audit(limit=9999)]  # within the scope
+        assert sorted(numbers) == list(range(1, len(numbers) + 1))
+    store = opened(target)
+    assert min(row.number for row in store.audit(DANA, limit=2)) > last
+    store.close()
     healthy(target)

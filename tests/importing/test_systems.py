@@ -284,7 +284,7 @@ def test_long_texts_are_split_between_paragraphs(memory: Memory, tmp_path: Path)
         (samples.chatgpt(), "chatgpt"),
         (samples.claude()["conversations.json"], "claude"),
         (samples.claude()["projects.json"], "claude"),
-        ({"weather": "fine"}, None),
+        ({"weather": "fine"}, "json"),
         ([1, 2], None),
         ("text", None),
     ],
@@ -319,15 +319,19 @@ def test_options_and_paths_that_cannot_be_taken(memory: Memory, tmp_path: Path) 
     path = written(tmp_path / "export.json", samples.MEM0)
     with pytest.raises(ValidationError, match="format 'cognee' is unknown: use auto, mem0"):
         import_from(memory, path, format="cognee")
-    with pytest.raises(ConfigurationError, match="neither an ordinary file nor a folder"):
+    with pytest.raises(ConfigurationError, match="there is no file or folder"):
         import_from(memory, tmp_path / "nothing")
     (tmp_path / "empty").mkdir()
     with pytest.raises(ConfigurationError, match="holds no JSON file"):
         import_from(memory, tmp_path / "empty", format="chatgpt")
     with pytest.raises(ConfigurationError, match="holds no Markdown file"):
         import_from(memory, tmp_path / "empty", format="markdown")
-    with pytest.raises(ConfigurationError, match="in no known format"):
-        import_from(memory, written(tmp_path / "other.json", {"weather": "fine"}))
+    with pytest.raises(ConfigurationError, match="holds no memories that can be read"):
+        import_from(memory, written(tmp_path / "other.json", [1, 2]))
+    nameless = import_from(memory, written(tmp_path / "other.json", {"weather": "fine"}))
+    assert nameless.counts == {"refused": 1}
+    assert "name it, content=COLUMN. It has weather." in nameless.problems[0].reason
+    assert everything(memory) == []
     with pytest.raises(ValidationError, match="whole or not at all"):
         import_each(memory, path, format="keepstone")
 

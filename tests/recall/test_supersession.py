@@ -102,6 +102,24 @@ def test_what_merely_happened_replaces_nothing(memory: Memory) -> None:
     assert (first.content, first.superseded_by) == ("Dana's cat is called Quillfeather.", None)
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "question"),
+    [
+        ("Ada keeps the key of the boat under the bucket.", "The boat is called Heron.", "Where is the key of the boat?"),
+        ("Shelf 2 holds the crate tagged cr2x.", "Shelf 5 holds the crate tagged cr5x.", "crate cr2x"),
+        ("Dana has a dog called Rex.", "Dana has a cat called Tom.", "What is Dana's dog called?"),
+        ("The server runs in Frankfurt.", "The database is called orders.", "Where does the server run?"),
+    ],
+)
+def test_a_state_of_something_else_replaces_nothing_where_nothing_else_is_known(
+    memory: Memory, first: str, second: str, question: str
+) -> None:
+    ids = [memory.remember(text, occurred_at=START + timedelta(weeks=week)).id for week, text in enumerate((first, second))]
+    hits = memory.recall(question)
+    assert hits[0].id == ids[0]
+    assert hits[0].superseded_by is None
+
+
 def test_an_addition_keeps_the_first(memory: Memory) -> None:
     first_id, second_id = tell(
         memory, "We subscribe to the local newspaper.", "We also subscribe to a gardening magazine as well."

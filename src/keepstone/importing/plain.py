@@ -27,6 +27,7 @@ SUFFIXES = {
     ".md": "bullets", ".markdown": "bullets",
 }  # fmt: skip
 MAX_FILE_BYTES = 64 * 1024 * 1024
+_PIECE_BYTES = 1 << 18
 Fields = Mapping[str, str]
 _NAMES: dict[str, tuple[str, ...]] = {  # of columns, for each field of a memory; the first that a file has is taken
     "content": ("content", "text", "memory", "fact", "note", "body", "message", "value"),
@@ -116,7 +117,9 @@ def _file(format: str, path: Path, name: str, fields: dict[str, str]) -> Iterato
 def _read(path: Path) -> str:
     try:
         with path.open("rb") as file:
-            data = file.read(MAX_FILE_BYTES + 1)
+            data = bytearray()  # a piece at a time: one large read would take all of the limit for a small file
+            while len(data) <= MAX_FILE_BYTES and (piece := file.read(_PIECE_BYTES)):
+                data += piece
     except OSError as error:
         raise ConfigurationError(f"{str(path)!r:.100} cannot be read ({error.strerror}): check the path.") from None
     if len(data) > MAX_FILE_BYTES:

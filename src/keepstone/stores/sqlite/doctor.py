@@ -27,6 +27,7 @@ def examine(db: SqliteTransaction, analyse: Analyse, progress: Progress) -> Diag
     if not findings:
         # Damaged bytes may raise anything.
         seen, findings = check_records(db, partial(_words, db), analyse, Exception, lambda: progress(next(done), len(CHECKS)))
+        findings = [*_free_space(db), *findings]  # it keeps no other check from reading the file
     progress(len(CHECKS), len(CHECKS))
     return Diagnosis(not findings, seen, CHECKS, tuple(findings))
 
@@ -38,6 +39,12 @@ def _engine(db: SqliteTransaction) -> Iterator[Finding]:
                 yield Finding("engine", str(line), RESTORE)
         for name in foreign_objects(db.db):
             yield Finding("engine", f"{name} was not created by keepstone", RESTORE)
+    except (apsw.Error, UnicodeDecodeError) as error:
+        yield Finding("engine", str(error), RESTORE)
+
+
+def _free_space(db: SqliteTransaction) -> Iterator[Finding]:
+    try:
         if (CLEARED, "1") in db.all("meta_all") and (pages := uncleared_pages(db.db)):
             yield Finding("engine", f"{pages} pages hold bytes of deleted rows: another program wrote the file", _VACUUM)
     except (apsw.Error, UnicodeDecodeError) as error:
