@@ -166,3 +166,23 @@ def test_statements_are_read_for_what_they_do() -> None:
     read = [(kind, text, read_statement(text)) for kind, examples in texts.items() for text in examples]
     wrong = [(kind, text) for kind, text, reading in read if KINDS[reading.kinds.index(max(reading.kinds))] != kind]
     assert len(wrong) <= 1, wrong
+
+
+# -- what replaces nothing -------------------------------------------------------------------------------------------
+def test_a_name_replaces_nothing_but_a_name(memory: Memory) -> None:
+    theme, _ = tell(memory, "Dana prefers dark mode.", "The user's name is Dana.")
+    hits = memory.recall("Which theme does Dana like?")
+    assert (hits[0].id, hits[0].superseded_by) == (theme, None)
+
+
+def test_the_number_in_a_question_says_which_one_is_meant(memory: Memory) -> None:
+    for number in range(6):
+        memory.remember(f"fact number {number}", kind="note")
+    assert [memory.recall(f"fact number {number}")[0].content for number in range(6)] == [f"fact number {n}" for n in range(6)]
+
+
+def test_values_of_two_keys_stand_beside_each_other(memory: Memory) -> None:
+    for number in range(5):
+        memory.remember(f"value {number}", key=f"key{number}")
+    assert all(hit.superseded_by is None for hit in memory.recall("value"))
+    assert memory.upkeep.verify().flags == ()

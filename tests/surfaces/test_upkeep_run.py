@@ -261,7 +261,8 @@ def test_the_lease_of_a_process_that_was_killed_runs_out(path: Path, clock: Cloc
 
 
 def test_two_threads_never_run_at_once(path: Path, clock: Clock) -> None:
-    inside, most, ran = 0, 0, 0
+    inside, most = 0, 0
+    ran: list[bool] = []
     guard, gate = threading.Lock(), threading.Barrier(4)
 
     def model(prompt: Any) -> Any:
@@ -277,16 +278,15 @@ def test_two_threads_never_run_at_once(path: Path, clock: Clock) -> None:
         memory.conversation("s").add("user", "I live in Porto.")
 
         def run() -> None:
-            nonlocal ran
             gate.wait()
-            ran += memory.upkeep.run().ran
+            ran.append(memory.upkeep.run().ran)
 
         threads = [threading.Thread(target=run) for _ in range(4)]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
-    assert (most, ran >= 1) == (1, True)
+    assert (most, any(ran)) == (1, True)
 
 
 # -- the schedule -------------------------------------------------------------------------------------------------

@@ -100,3 +100,11 @@ def test_a_context_says_what_it_takes() -> None:
         assert len(block.ids) == 2
         empty = memory.with_scope(user="other").context("Where does Marta live?")
         assert (empty, empty.tokens, empty.ids) == ("", 0, ())
+
+
+def test_what_is_known_about_somebody_is_an_overview(memory: Memory) -> None:
+    memory.remember("Dana prefers dark mode.")
+    memory.remember("Dana lives in Porto.")
+    shown = memory.context("What is known about Dana?")
+    assert "Porto" in shown
+    assert "dark mode" in shown

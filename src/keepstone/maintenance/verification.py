@@ -208,12 +208,15 @@ class _Check:
         messages = [claim for claim in said[:_MAX_COMPARED] if not only_asks(claim.content)]
         newer = older[-_MAX_COMPARED:] + [Told(claim.content, claim.said_at.timestamp()) for claim in messages]
         ids = [record.id for record in stating[-_MAX_COMPARED:]] + [claim.id for claim in messages]
+        keys = {record.id: record.key for record in stating if record.key is not None}
         if not stating:
             return
         vectors = embed_texts(embedder, [each.text for each in (*older, *newer)])
         pairs = find_replacements(older, vectors[: len(older)], newer, vectors[len(older) :], _MIN_PROBABILITY)
         for old, new, probability in pairs:
             record = stating[old]
+            if record.key is not None and keys.get(ids[new], record.key) != record.key:
+                continue  # the values of two keys stand beside each other
             if (record.id, "contradicted") not in self.flags and ids[new] not in record.parents:
                 reason = f"what was said later probably replaces it (probability {probability:.2f})"
                 self._flag(record.id, "contradicted", reason, ids[new])

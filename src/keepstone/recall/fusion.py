@@ -31,7 +31,8 @@ _OWN_FACTS_FACTORS = (0.75, 0.5)
 # In the languages that leave the subject out, nothing says that a question is about the user.
 _FOREIGN_FACTOR = 1.3
 _SUBJECTLESS_LANGUAGES = ("ja", "ko")
-_WHOLE_SHARE = 0.4  # of the threshold: what a record needs where a list or an overview is asked for
+# Of the threshold, and of the best relevance: what a record needs where a list or an overview is asked for.
+_WHOLE_SHARES = (0.4, 0.15)
 # How much a unit of the log odds that the question asks about the world adds to the chance level, and which odds count.
 _WORLD_FACTOR, _WORLD_BOUNDS = 0.15, (-2.0, 4.0)
 _SHARES = (0.5, 0.25)  # of the threshold, and of the best relevance: what a record needs once the best passes
@@ -151,7 +152,8 @@ class RelevanceThreshold:
     def at(cls, level: float, question: Question | None) -> RelevanceThreshold:
         """The threshold at a chance level; where the question asks for all members, the others need less than usual."""
         wants_all = question is not None and question.wants_all
-        return cls((_WHOLE_SHARE if wants_all else _SHARES[0]) * level, 0.0 if wants_all else _SHARES[1], level)
+        of_level, of_best = _WHOLE_SHARES if wants_all else _SHARES
+        return cls(of_level * level, of_best, level)
 
     def required(self, best: float) -> float:
         """What each record needs where the best has this relevance."""

@@ -45,6 +45,7 @@ _HOW_MANY = re.compile(
 _WHOLE = re.compile(
     r"\W*(?:(?:please|can you|could you|ok|so|and) )*(?:tell me (?:all |everything |something |more )?(?:that you know )?about\b"
     r"|what (?:else )?(?:do|did|have) (?:you|we|i) (?:know|remember|told|tell)\b|an overview\b|everything\b"
+    r"|what(?:'s| is) (?:\w+ )?known (?:about|of)\b"
     r"|(?:list|name|show)(?: me)? (?:all|every|my|our|the)\b|(?:who|what) (?:are|were) (?:all )?(?:my|our|the)\b"
     r"|all (?:of )?(?:my|our|the)\b|(?:which|what) (?:\w+ ){0,2}\w+s (?:have|did|do|are|were|am|was)\b)",
     re.IGNORECASE,

@@ -33,6 +33,7 @@ _OF_THE_PAST = re.compile(
     r"|old (?:one|job|home|house|flat|address|phone|car|number|name|boss))\b",
     re.IGNORECASE,
 )
+_NUMBER = re.compile(r"\d+")
 
 Order = NDArray[np.int64]
 
@@ -144,12 +145,12 @@ def _judge(
     pairs: list[tuple[int, int, VectorPoints]],
     records: dict[int, Record | None],
 ) -> dict[int, Replacement]:
-    """Read both texts of each pair; of several replacements the surest counts. What was learned from a record does not
-    replace it."""
+    """Read both texts of each pair; of several replacements the surest counts."""
+    numbers = frozenset(_NUMBER.findall(question.text))
     readable = [
         (older, newer, points, old.content, new.content, new.id)
         for older, newer, points in pairs
-        if (old := records[older]) is not None and (new := records[newer]) is not None and old.id not in new.parents
+        if (old := records[older]) is not None and (new := records[newer]) is not None and _may_replace(old, new, numbers)
     ]
     probabilities = revision_probabilities([(points, old, new) for _, _, points, old, new, _ in readable], question.text)
     found: dict[int, Replacement] = {}
@@ -158,6 +159,16 @@ def _judge(
             said_at = int(_stated_at(view, features.slots[newer : newer + 1])[0])
             found[older] = Replacement(older, newer, id, said_at, round(probability, 4))
     return found
+
+
+def _may_replace(old: Record, new: Record, numbers: frozenset[str]) -> bool:
+    """Whether one record can replace another at all: not where it was learned from it, nor where they are values of two keys, nor where
+    the question names a number (of an order, a room) that only the older one holds."""
+    if old.id in new.parents:
+        return False
+    if old.key is not None and new.key is not None and old.key != new.key:
+        return False
+    return not (numbers & set(_NUMBER.findall(old.content)) - set(_NUMBER.findall(new.content)))
 
 
 def _move(order: Order, sums: Column, replacements: dict[int, Replacement]) -> Supersession:

@@ -133,6 +133,9 @@ def _subject(text: str, names: frozenset[str]) -> str:
     return ""
 
 
+_NAMES_SOMEBODY = re.compile(r"\b(?:name is|name's|(?:am|is|are) called|call me)\b", re.IGNORECASE)
+_OF_A_NAME = re.compile(r"\b(?:(?:sur|nick)?names?|named|name's|call(?:s|ed)?|known as)\b", re.IGNORECASE)
+
 # -- two statements -----------------------------------------------------------------------------------------
 _READ = 4  # later statements that are read for each earlier one
 _CHUNK = 512  # earlier statements that are compared at a time
@@ -290,8 +293,10 @@ def tells_change(text: str) -> bool:
 
 
 def leaves_standing(older: str, newer: str) -> bool:
-    """Whether a newer statement surely replaces nothing of an older one: it tells the past, a wish or one more, or begins with
-    another person."""
+    """Whether a newer statement surely replaces nothing of an older one: it tells the past, a wish or one more, begins with
+    another person, or tells a name where the older one tells something else."""
+    if _NAMES_SOMEBODY.search(newer[:_MAX_CHARS]) and not _OF_A_NAME.search(older[:_MAX_CHARS]):
+        return True
     old, new = read_statement(older), read_statement(newer)
     return new.probability("past", "wish", "addition") > 0.7 or _other_speaker(old, new)
 
