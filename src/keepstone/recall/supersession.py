@@ -162,8 +162,8 @@ def _judge(
 
 
 def _may_replace(old: Record, new: Record, numbers: frozenset[str]) -> bool:
-    """Whether one record can replace another at all: not where it was learned from it, nor where they are values of two keys, nor where
-    the question names a number (of an order, a room) that only the older one holds."""
+    """Whether one record can replace another at all: not where it was learned from it, nor where they are values of two keys,
+    nor where the question names a number (of an order, a room) that only the older one holds."""
     if old.id in new.parents:
         return False
     if old.key is not None and new.key is not None and old.key != new.key:
