@@ -34,7 +34,7 @@ _SUBJECTLESS_LANGUAGES = ("ja", "ko")
 # Of the threshold, and of the best relevance: what a record needs where a list or an overview is asked for.
 _WHOLE_SHARES = (0.4, 0.15)
 # How much a unit of the log odds that the question asks about the world adds to the chance level, and which odds count.
-_WORLD_FACTOR, _WORLD_BOUNDS = 0.15, (0.0, 4.0)
+_WORLD_FACTOR, _WORLD_BOUNDS = 0.15, (-2.0, 4.0)
 _SHARES = (0.5, 0.25)  # of the threshold, and of the best relevance: what a record needs once the best passes
 # How much each raises the relevance of a record without any similarity: holding every word of the query, being said by the
 # speaker it names, being of the time it names.
@@ -167,7 +167,10 @@ class RelevanceThreshold:
 
 def _world_factor(question: Question) -> float:
     """How much higher the chance level is for a question about the world: most memories are about the user."""
-    return 1 + _WORLD_FACTOR * min(max(question.world, _WORLD_BOUNDS[0]), _WORLD_BOUNDS[1])
+    lowest = (
+        _WORLD_BOUNDS[0] if question.of_user or question.is_foreign else 0.0
+    )  # nonsense looks like no question about the world, either
+    return 1 + _WORLD_FACTOR * min(max(question.world, lowest), _WORLD_BOUNDS[1])
 
 
 def _foreign_factor(question: Question) -> float:
