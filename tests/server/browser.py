@@ -13,7 +13,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
 from keepstone import Memory
-from tests.server.demo import fill
+from tests.server.demo import fill_team
 from tests.server.running import Running, running
 
 expect.set_options(timeout=30_000)  # what is awaited comes at once, unless the machine has other things to do
@@ -96,9 +96,9 @@ def browser_() -> Iterator[Browser]:
 
 @pytest.fixture(scope="module", name="demo")
 def demo_(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    """A server on a store that looks like one in use."""
+    """A server on a store that looks like one in use, with 3 users, 400 memories and 20 conversations."""
     path = tmp_path_factory.mktemp("demo") / "memory.db"
-    fill(path)
+    fill_team(path)
     with Memory.open(path) as memory, running(memory) as made:
         yield made
 

@@ -11,7 +11,8 @@ import httpx2
 from tests.server.running import Running
 
 PAGES = (
-    "/", "/overview/health", "/memories", "/recall", "/conversations", "/timeline", "/review", "/audit", "/jobs", "/keys",
+    "/", "/overview/health", "/memories", "/recall", "/playground", "/conversations", "/timeline", "/map", "/review", "/audit",
+    "/jobs", "/keys",
 )  # fmt: skip
 EVERYTHING = ("read", "write", "forget", "admin")
 _TOKEN = re.compile(r'name="token" value="([0-9a-f]{64})"')

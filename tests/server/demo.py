@@ -100,6 +100,35 @@ def fill(path: Path, now: datetime | None = None, user: str = USER, tenant: str 
         memory._engine.flush()
 
 
+def fill_team(path: Path, now: datetime | None = None) -> None:
+    """The same for a team: 3 users with 400 memories and 20 conversations altogether."""
+    end = now or datetime.now(UTC)
+    fill(path, end)
+    for user, talks, memories in (("marco", 4, 180), ("priya", 4, 167)):
+        events = [*_visits(end, user, memories), *_standups(end, user, talks)]
+        clock = Clock(end - timedelta(days=170))
+        with timed(path, clock, Scope("local", "default", user)) as memory:
+            for at, act in sorted(events, key=lambda event: event[0]):
+                clock.at = at
+                act(memory)
+            memory._engine.flush()
+
+
+def _visits(end: datetime, user: str, memories: int) -> Iterator[Event]:
+    for number in range(memories):
+        customer = CUSTOMERS[number % len(CUSTOMERS)]
+        text = f"{user.capitalize()} visited {customer} about ticket {1000 + number}, and {3 + number % 5} people came."
+        yield end - timedelta(days=165 - number * 0.9), _remembered(text, tag="visits", importance=0.3 + number % 5 / 10)
+
+
+def _standups(end: datetime, user: str, talks: int) -> Iterator[Event]:
+    for number in range(talks):
+        for minutes, (role, name, text) in enumerate(DAYS):
+            at = end - timedelta(days=5 * number + 1) + timedelta(minutes=minutes)
+            turn = (role, name, text.format(CUSTOMERS[number]))
+            yield at, _said(f"{user.capitalize()} and the agent {number + 1}", turn, extract=False)
+
+
 def _remembered(content: str, **more: Any) -> Callable[[Memory], Any]:
     return lambda memory: memory.remember(content, **more)
 

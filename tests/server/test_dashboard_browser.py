@@ -277,3 +277,16 @@ def test_text_from_right_to_left_and_wide_letters_are_laid_out(window: Watched, 
     directions = {line.inner_text()[0]: line.evaluate("e => getComputedStyle(e).direction") for line in lines.all()}
     assert directions == {"أ": "rtl", "我": "ltr", "M": "ltr"}
     assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+
+
+def test_the_map_is_walked_with_the_keyboard_and_leads_to_the_memories(window: Watched, demo: Running) -> None:
+    page = window.sign_in(demo.key(USER))
+    window.go("/map")
+    canvas = page.locator("canvas")
+    canvas.focus()
+    page.keyboard.press("ArrowRight")
+    expect(page.locator("#map-status")).to_have_text(re.compile(r"^\w.*, (person|place|project|topic), \d+ memor"))
+    name = page.locator("#map-status").inner_text().partition(",")[0]
+    page.keyboard.press("Enter")
+    expect(page.locator("#chosen h3")).to_contain_text(name)
+    assert page.locator("#chosen li a").count() > 0

@@ -239,7 +239,7 @@ def test_a_service_key_looks_at_the_user_it_names(server: Running) -> None:
 
 def test_files_are_kept_for_ever_under_a_name_that_changes_with_them(at: Visitor) -> None:
     names = set(re.findall(r'"(/static/[^"]+)"', at.http.get("/").text))
-    assert sorted(name.rpartition(".")[2] for name in names) == ["css", "css", "js", "svg"]
+    assert sorted(name.rpartition(".")[2] for name in names) == ["css", "css", "css", "js", "js", "svg"]
     for name in names:
         answer = at.http.get(name)
         assert answer.headers["cache-control"] == "public, max-age=31536000, immutable"
@@ -264,6 +264,8 @@ FIELDS = {
     "/conversations": ("session",),
     "/audit": ("since", "verb", "id", "before", "head"),
     "/review": ("state", "after"),
+    "/map": ("kind", "name"),
+    "/playground": ("session", "strategy"),
 }
 
 
@@ -280,6 +282,7 @@ def test_no_page_breaks_over_what_stands_in_its_address(server: Running, at: Vis
     form = dict.fromkeys(
         ("content", "importance", "key", "number", "decision", "do", "id", "name", "rate", "days", "user"), value
     )
-    asked += [at.send(path, form) for path in ("/memories", "/memories/none", "/review", "/jobs", "/keys", "/scope")]
+    targets = ("/memories", "/memories/none", "/review", "/jobs", "/keys", "/scope", "/playground")
+    asked += [at.send(path, form) for path in targets]
     assert {answer.status_code for answer in asked} <= {200, 303, 404, 413, 422}
     assert at.http.get("/").status_code == 200

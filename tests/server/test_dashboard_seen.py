@@ -15,6 +15,7 @@ from tests.server.browser import browser_, demo_, watched  # noqa: F401  (fixtur
 from tests.server.dashboard import EVERYTHING
 from tests.server.demo import USER
 from tests.server.running import Running
+from tests.server.screenshots import SIZES, paths
 
 ATTACK = '<img src=x onerror="window.ran=1"><script>window.ran=1</script>\'"><svg/onload=window.ran=1>{{7*7777777}}'
 
@@ -67,27 +68,14 @@ CHECKS = """() => {
 }"""
 
 
-def paths(server: Running, user: str, tenant: str = "local") -> list[str]:
-    """Every kind of page, with as much on it as there can be."""
-    memory = server.memory.with_scope(user=user, tenant=tenant)
-    record = next(each for each in memory.list(limit=100) if each.kind == "fact")
-    session = memory.conversation.list()[0].name
-    return [
-        "/", "/overview/health", "/memories", "/memories?q=invoice", f"/memories/{record.id}?query=Where", "/memories/none",
-        f"/recall?query=invoice&limit=3&why={record.id}", "/conversations", f"/conversations/{quote(session, safe='')}",
-        f"/conversations/{quote(session, safe='')}?view=window&max_tokens=100", "/timeline?span=all&talk=yes",
-        "/timeline?mode=known", "/review", "/review?state=kept", "/audit?chain=check", "/jobs", "/keys",
-    ]  # fmt: skip
-
-
 @pytest.fixture(params=["light", "dark"])
 def theme(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-@pytest.mark.parametrize("width", [1280, 360])
-def test_every_page_can_be_seen_heard_and_reached(browser: Browser, demo: Running, theme: Any, width: int) -> None:
-    with watched(browser, demo.url, viewport={"width": width, "height": 740}, color_scheme=theme) as window:
+@pytest.mark.parametrize("size", SIZES, ids=lambda size: "x".join(map(str, size)))
+def test_every_page_can_be_seen_heard_and_reached(browser: Browser, demo: Running, theme: Any, size: tuple[int, int]) -> None:
+    with watched(browser, demo.url, viewport={"width": size[0], "height": size[1]}, color_scheme=theme) as window:
         page = window.go("/sign-in")
         assert page.evaluate(CHECKS) == []
         window.sign_in(demo.key(USER, rights=EVERYTHING))

@@ -13,6 +13,7 @@ import numpy as np
 from markupsafe import Markup, escape
 
 from keepstone.server.dashboard import charts
+from keepstone.write.blocks import ORIGINAL
 
 _UNITS = (("year", 31_557_600), ("month", 2_629_800), ("day", 86_400), ("hour", 3600), ("minute", 60))
 _WORDS = re.compile(r"\s+|\w+|[^\w\s]")
@@ -70,6 +71,15 @@ def clip(text: str, max_chars: int = 240) -> str:
     """A text on one line, shortened to a number of characters."""
     flat = " ".join(text[: max_chars * 4].split())
     return flat if len(flat) <= max_chars else flat[: max_chars - 1].rstrip() + "…"
+
+
+def message_text(content: Any) -> str:
+    """The text of a message; a block without text is shown as its type."""
+    if isinstance(content, str):
+        return content
+    blocks = [block for block in content if isinstance(block, dict) and block.get("type") != ORIGINAL]
+    parts = [block.get("text") or block.get("action") or f"[{block.get('type', 'block')}]" for block in blocks]
+    return "\n".join(str(part) for part in parts)
 
 
 def pretty(value: Any) -> str:

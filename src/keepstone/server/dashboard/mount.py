@@ -21,8 +21,10 @@ from keepstone.errors import KeepstoneError, NotFound, RateLimited, Unauthentica
 from keepstone.server.dashboard import (
     pages_admin,
     pages_history,
+    pages_map,
     pages_memories,
     pages_overview,
+    pages_playground,
     pages_recall,
     sessions,
     sign_in,
@@ -36,7 +38,9 @@ PAGES: Sequence[Page] = (
     *pages_overview.PAGES,
     *pages_memories.PAGES,
     *pages_recall.PAGES,
+    *pages_playground.PAGES,
     *pages_history.PAGES,
+    *pages_map.PAGES,
     *pages_admin.PAGES,
     *sign_in.PAGES,
 )

@@ -13,9 +13,9 @@ from starlette.responses import Response
 from keepstone.conversation.flow import Built
 from keepstone.errors import NotFound, ValidationError
 from keepstone.server.dashboard.context import Page, PageRequest, session_path
+from keepstone.server.dashboard.formatting import message_text
 from keepstone.text.times import EARLIEST, parse_time
 from keepstone.types import MESSAGE, Message, Record
-from keepstone.write.blocks import ORIGINAL
 
 _MAX_SESSIONS, _PAGE_MESSAGES, _MAX_FOUND_MESSAGES, _OPENING_MESSAGES = 200, 100, 200, 6
 _DEFAULT_WINDOW_TOKENS = 8000
@@ -79,17 +79,8 @@ def show_conversation(request: PageRequest) -> Response:
         max_tokens=max_tokens,
         earlier=min(last + _PAGE_MESSAGES, count) if not words and last < count else None,
         home=session_path(name),
-        text_of=_message_text,
+        text_of=message_text,
     )
-
-
-def _message_text(content: Any) -> str:
-    """The text of a message; a block without text is shown as its type."""
-    if isinstance(content, str):
-        return content
-    blocks = [block for block in content if isinstance(block, dict) and block.get("type") != ORIGINAL]
-    parts = [block.get("text") or block.get("action") or f"[{block.get('type', 'block')}]" for block in blocks]
-    return "\n".join(str(part) for part in parts)
 
 
 def _parse_int(text: str | None, name: str, default: int, maximum: int) -> int:
