@@ -138,6 +138,7 @@ def fit_kinds(relations: list[Relation], others: list[str], path: Path, least: i
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     revisions._weights.cache_clear()
     revisions.read_statement.cache_clear()
+    revisions.classify_statement.cache_clear()
     print(f"kinds: {len(rows)} texts, {len(lines) - 2} features, fitted {np.mean((table @ weights).argmax(1) == labels):.3f}")
 
 

@@ -93,48 +93,49 @@ def _stated_at(view: View, slots: Slots) -> NDArray[np.int64]:
     return stated
 
 
+def _by_user(view: View, slots: Slots) -> NDArray[np.bool_]:
+    """Which records neither the assistant nor a speaker with a name said."""
+    codes = view.codes
+    said: NDArray[np.bool_] = (view.roles[slots] != codes.get("assistant", -1)) & (view.names[slots] == codes.get(None, -1))
+    return said
+
+
 def _find_pairs(
     view: View, vector: Vector, features: Features, usable: NDArray[np.bool_], sums: Column, order: Order
 ) -> list[tuple[int, int, VectorPoints]]:
     """The pairs of positions (older, newer) that are worth reading."""
-    model = load_model()
-    slots = features.slots
-    stated = _stated_at(view, slots)
-    assistant = view.codes.get("assistant", -1)
-    heads = order[:_MAX_OLDER]
-    by_user = (view.roles[slots] != assistant) & (view.names[slots] == view.codes.get(None, -1))
-    heads = heads[features.measured[heads] & by_user[heads]]
+    model, slots = load_model(), features.slots
+    heads = np.array([at for at in order[:_MAX_OLDER].tolist() if features.measured[at] and _by_user(view, slots[at])], np.int64)
     if not len(heads):
         return []
-    tells = usable[slots] & features.measured & by_user & (features.column("asks") == 0)
+    told = np.arange(len(slots))
     if len(slots) > _MAX_COMPARED:
-        tells[np.argpartition(-sums, _MAX_COMPARED)[_MAX_COMPARED:]] = False
-    later = np.flatnonzero(tells & (stated > stated[heads].min()))
-    if not len(later):
+        told = np.sort(np.argpartition(-sums, _MAX_COMPARED)[:_MAX_COMPARED])
+    compared = slots[told]
+    told = told[usable[compared] & features.measured[told] & _by_user(view, compared) & (features.column("asks")[told] == 0)]
+    stated, head_stated = _stated_at(view, slots[told]), _stated_at(view, slots[heads])
+    is_later = stated > head_stated[:, None]
+    if not is_later.any():
         return []
-    vectors = view.vectors[features.shown]
-    points = (vectors[heads] @ model.of_statement + model.common + vector @ model.of_question) @ vectors[later].T
-    points[stated[later] <= stated[heads][:, None]] = -np.inf
-    chosen: list[tuple[int, int]] = []
-    for row in range(len(heads)):
-        best = np.argsort(-points[row])[:_MAX_READ]
-        chosen += [(row, int(column)) for column in best if points[row, column] >= _MIN_POINTS]
+    vectors, head_vectors = view.vectors[features.shown[told]], view.vectors[features.shown[heads]]
+    asked = model.common + vector @ model.of_question
+    points = np.stack([vectors @ (head @ model.of_statement + asked) for head in head_vectors])  # faster than one product
+    points[~is_later] = -np.inf
+    best = np.argsort(-points, axis=1)[:, :_MAX_READ].tolist()
+    chosen = [(row, at) for row, columns in enumerate(best) for at in columns if points[row, at] >= _MIN_POINTS]
     if not chosen:
         return []
-    columns = sorted({column for _, column in chosen})
-    place = {column: at for at, column in enumerate(columns)}
-    newer = later[columns]
-    told = np.flatnonzero(tells)
-    fits = vectors[told] @ (model.of_statement @ vectors[newer].T)
-    fits[stated[told][:, None] >= stated[newer]] = -np.inf
-    own = vectors[heads] @ (model.of_statement @ vectors[newer].T)
-    changes = vectors[newer] @ model.change[:-1] + model.change[-1]
+    newer = sorted({at for _, at in chosen})
+    revised = model.of_statement @ vectors[newer].T
+    fits = vectors @ revised
+    fits[stated[:, None] >= stated[newer]] = -np.inf
+    own, changes = (head_vectors @ revised).tolist(), (vectors[newer] @ model.change[:-1] + model.change[-1]).tolist()
+    rivals = [fits[told != head].max(axis=0, initial=-np.inf).tolist() for head in heads]
     pairs = []
-    for row, column in chosen:
-        older, at = int(heads[row]), place[column]
-        rivals = fits[told != older, at]
-        rival = float(rivals.max(initial=-np.inf) - own[row, at])
-        pairs.append((older, int(later[column]), VectorPoints(float(points[row, column]), float(changes[at]), rival)))
+    for row, at in chosen:
+        column = newer.index(at)
+        found = VectorPoints(float(points[row, at]), changes[column], rivals[row][column] - own[row][column])
+        pairs.append((int(heads[row]), int(told[at]), found))
     return pairs
 
 
@@ -152,7 +153,8 @@ def _judge(
         for older, newer, points in pairs
         if (old := records[older]) is not None and (new := records[newer]) is not None and _may_replace(old, new, numbers)
     ]
-    probabilities = revision_probabilities([(points, old, new) for _, _, points, old, new, _ in readable], question.text)
+    texts = [(points, old, new) for _, _, points, old, new, _ in readable]
+    probabilities = revision_probabilities(texts, question.text, least=MIN_PROBABILITY)
     found: dict[int, Replacement] = {}
     for (older, newer, _, _, _, id), probability in zip(readable, probabilities, strict=True):
         if probability >= MIN_PROBABILITY and (older not in found or found[older].probability < probability):

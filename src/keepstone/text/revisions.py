@@ -31,6 +31,7 @@ from keepstone.text.words import terms
 # past and a wish leave it as it is, an addition is one more of the same, an episode happened and changed nothing.
 KINDS = ("state", "change", "correction", "end", "past", "wish", "addition", "episode")
 _WEIGHTS_PATH = Path(__file__).parent / "lexicons" / "statement_kinds.tsv"
+_OFFSET, _LANE, _SHIFTS = 128, (1 << 24) - 1, range(0, 24 * len(KINDS), 24)  # of packed weights
 _TOKEN = re.compile(r"[a-z]+(?:'[a-z]+)?|[.!?,:;]|\d+")
 _MAX_CHARS = 600
 _NAME = re.compile(r"\b[A-ZÀ-ÖØ-Þ][\w'’-]*\w")
@@ -66,17 +67,17 @@ class StatementReading:
 
     def probability(self, *kinds: str) -> float:
         """The probability that it is of one of some kinds."""
-        return sum(self.kinds[KINDS.index(kind)] for kind in kinds)
+        return _add_kinds(self.kinds, *kinds)
 
 
 @lru_cache(maxsize=8192)
 def read_statement(text: str) -> StatementReading:
     """Read one statement; of a long text the beginning."""
-    head = text[:_MAX_CHARS].replace("’", "'")
+    head = _head(text)
     names = _names(head)
     kin = frozenset(match[0].lower() for match in _KIN.finditer(head))
     return StatementReading(
-        kinds=_classify(head),
+        kinds=classify_statement(text),
         names=names,
         words=frozenset(term for term in terms(head) if term not in STOP_WORDS),
         of_self=_SELF.search(head) is not None,
@@ -93,22 +94,36 @@ def features_of(text: str) -> set[str]:
     return {*tokens, *map(" ".join, pairwise(tokens))}
 
 
-def _classify(text: str) -> tuple[float, ...]:
-    table = _weights()
-    rows = [table[""], *(table[feature] for feature in features_of(text) if feature in table)]
-    sums = [sum(column) for column in zip(*rows, strict=True)]
+def _head(text: str) -> str:
+    return text[:_MAX_CHARS].replace("’", "'")
+
+
+def _add_kinds(probabilities: tuple[float, ...], *kinds: str) -> float:
+    return sum(probabilities[KINDS.index(kind)] for kind in kinds)
+
+
+@lru_cache(maxsize=8192)
+def classify_statement(text: str) -> tuple[float, ...]:
+    """The probability of each kind; of a long text the beginning counts."""
+    known = [packed for feature in features_of(_head(text)) if (packed := _weights().get(feature)) is not None]
+    packed = sum(known, _weights()[""])
+    sums = [((packed >> shift) & _LANE) - _OFFSET * (len(known) + 1) for shift in _SHIFTS]
     top = max(sums)
-    powers = [math.exp(value - top) for value in sums]
+    powers = [math.exp((value - top) / 32) for value in sums]
     total = sum(powers)
     return tuple(power / total for power in powers)
 
 
 @cache
-def _weights() -> dict[str, tuple[float, ...]]:
-    """The weights of each feature, one for each kind; those of "" are always added."""
+def _weights() -> dict[str, int]:
+    """The weights of each feature for all kinds, those of "" always added: 24 bits of one number for each, so that one addition
+    adds all."""
     lines = _WEIGHTS_PATH.read_text(encoding="utf-8").splitlines()
     entries = (line.split("\t") for line in lines if not line.startswith("##"))
-    return {feature: tuple(int(value) / 32 for value in values) for feature, *values in entries}
+    return {
+        feature: sum(int(value) + _OFFSET << shift for value, shift in zip(values, _SHIFTS, strict=True))
+        for feature, *values in entries
+    }
 
 
 def _names(text: str) -> frozenset[str]:
@@ -162,6 +177,8 @@ FEATURES = (
     "numbers",  # both hold a number
     "bias",
 )
+_KIND_FEATURES = FEATURES.index("names")  # features before this one are told by vectors and kinds
+_MIN_WORD_CHARS = 4  # of a content word and what is around it, at the least, on average
 _ASKS_NOW = re.compile(
     r"\b(?:now|nowadays|still|currently|current|at the moment|at present|these days|today|any ?more|any longer|yet|lately)\b",
     re.IGNORECASE,
@@ -232,18 +249,39 @@ def match_attribute(question: Points, statements: Points) -> Points:
     return points
 
 
-def revision_probabilities(pairs: Iterable[tuple[VectorPoints, str, str]], question: str | None = None) -> list[float]:
+def revision_probabilities(
+    pairs: Iterable[tuple[VectorPoints, str, str]], question: str | None = None, least: float = 0.0
+) -> list[float]:
     """Of pairs (points, older, newer) the probability that the newer statement replaces the older one; `question`: for those who
-    ask this."""
-    return [_revision_probability(points, older, newer, question) for points, older, newer in pairs]
+    ask this. A probability that is surely below `least` is given as 0."""
+    return [_revision_probability(points, older, newer, question, least) for points, older, newer in pairs]
 
 
-def _revision_probability(vectors: VectorPoints, older: str, newer: str, question: str | None) -> float:
-    if leaves_standing(older, newer) or (question is not None and not tells_change(newer)):
+def _revision_probability(vectors: VectorPoints, older: str, newer: str, question: str | None, least: float = 0.0) -> float:
+    if question is not None and not tells_change(newer):
         return 0.0
     weights = load_model().unasked if question is None else load_model().asked
+    if least:  # most pairs need no closer reading
+        known = zip(weights, kind_features(vectors, classify_statement(older), classify_statement(newer)), strict=False)
+        most = _most(weights, question, min(len(older), len(newer)))
+        if sum(weight * value for weight, value in known) + most < math.log(least / (1 - least)):
+            return 0.0
+    if leaves_standing(older, newer):
+        return 0.0
     total = sum(weight * value for weight, value in zip(weights, pair_features(vectors, older, newer, question), strict=True))
     return 1 / (1 + math.exp(-max(-60.0, min(60.0, total))))
+
+
+def _most(weights: tuple[float, ...], question: str | None, chars: int) -> float:
+    """The most that the features after those of `kind_features` can add in texts of so many characters."""
+    asked_chars, asks_now = (0, False) if question is None else (len(question), _ASKS_NOW.search(question) is not None)
+    most = (1.0, _most_words(chars), float(asks_now), _most_words(asked_chars), 1.0, 1.0, 1.0, 1.0, 1.0)
+    bias = weights[-1]
+    return bias + sum(max(0.0, weight) * value for weight, value in zip(weights[_KIND_FEATURES:-1], most, strict=False))
+
+
+def _most_words(chars: int) -> float:
+    return math.log1p(min(chars, _MAX_CHARS) / _MIN_WORD_CHARS)
 
 
 class Told(NamedTuple):
@@ -289,7 +327,7 @@ def find_replacements(
 
 def tells_change(text: str) -> bool:
     """Whether a statement reads more like a change, a correction or an end than like anything else."""
-    return read_statement(text).probability("change", "correction", "end") >= 0.5
+    return _add_kinds(classify_statement(text), "change", "correction", "end") >= 0.5
 
 
 def leaves_standing(older: str, newer: str) -> bool:
@@ -301,25 +339,28 @@ def leaves_standing(older: str, newer: str) -> bool:
     return new.probability("past", "wish", "addition") > 0.7 or _other_speaker(old, new)
 
 
-def pair_features(vectors: VectorPoints, older: str, newer: str, question: str | None) -> tuple[float, ...]:
-    """The features of a pair, in the order of FEATURES."""
-    old, new = read_statement(older), read_statement(newer)
-    asked = None if question is None else read_statement(question)
-    revising = new.probability("change", "correction", "end")
-    shared = (old.words & new.words) - old.names
-    asked_words = frozenset() if asked is None else (asked.words & new.words) - asked.names
-    known = old.names if asked is None else old.names | asked.names
+def kind_features(vectors: VectorPoints, older: tuple[float, ...], newer: tuple[float, ...]) -> tuple[float, ...]:
+    """The first features of a pair, by its vectors and the kinds of both statements."""
+    revising = _add_kinds(newer, "change", "correction", "end")
     return (
         vectors.points,
         vectors.change,
         max(-3.0, min(6.0, vectors.rival)),
         math.log((revising + 0.02) / (1.02 - revising)),
-        new.probability("end"),
-        new.probability("addition"),
-        new.probability("wish"),
-        new.probability("past"),
-        new.probability("episode"),
-        old.probability("state"),
+        *(newer[KINDS.index(kind)] for kind in ("end", "addition", "wish", "past", "episode")),
+        older[KINDS.index("state")],
+    )
+
+
+def pair_features(vectors: VectorPoints, older: str, newer: str, question: str | None) -> tuple[float, ...]:
+    """The features of a pair, in the order of FEATURES."""
+    old, new = read_statement(older), read_statement(newer)
+    asked = None if question is None else read_statement(question)
+    shared = (old.words & new.words) - old.names
+    asked_words = frozenset() if asked is None else (asked.words & new.words) - asked.names
+    known = old.names if asked is None else old.names | asked.names
+    return (
+        *kind_features(vectors, old.kinds, new.kinds),
         float(not known.isdisjoint(new.names)),
         math.log1p(len(shared)),
         float(question is not None and _ASKS_NOW.search(question) is not None),
