@@ -247,5 +247,19 @@ def test_a_record_becomes_an_item() -> None:
     item = Item.of(record)
     assert item.user == "dana"
     for field in fields(Item):
-        if field.name != "user":
+        if field.name not in ("user", "dedup_key"):
             assert getattr(item, field.name) == getattr(record, field.name, ()), field.name
+
+
+def test_progress_is_told_after_every_check_and_ends_complete() -> None:
+    told: list[tuple[int, int]] = []
+    examine([Item("a", "Ana likes tea")], now=NOW, progress=lambda done, total: told.append((done, total)))
+    assert told == [(done, len(CHECKS)) for done in range(1, len(CHECKS) + 1)]
+
+
+def test_a_key_that_the_store_keeps_is_used_instead_of_reading_the_text_again() -> None:
+    texts = {"a": "the user is happy today", "b": "user seems happy", "c": "Ana plays chess in Lisbon"}
+    items = [Item(id, text) for id, text in texts.items()]
+    stored = [replace(each, dedup_key=b"1" if each.id != "b" else b"2") for each in items]
+    assert examine(items, now=NOW).counts["near duplicates"] == 1
+    assert examine(stored, now=NOW).counts["near duplicates"] == 0

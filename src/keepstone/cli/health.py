@@ -18,6 +18,7 @@ from keepstone.cli.exit_codes import OK, PROBLEMS
 from keepstone.cli.invocation import Invocation
 from keepstone.cli.jobs import get_records
 from keepstone.cli.output import Output
+from keepstone.cli.progress import progress
 from keepstone.errors import ValidationError
 from keepstone.ports.serialize import document
 
@@ -60,7 +61,8 @@ def health(
     if path is not None:
         call = replace(call, db=":memory:", embedder="none", url=None)  # a file needs no store
     with call.open(missing="refuse") as memory:
-        report = memory.upkeep.health(path, format=format, most=most)
+        with progress(call, "checking") as bar:
+            report = memory.upkeep.health(path, format=format, most=most, progress=bar)
         names = _parse_checks(checks, report)
         fixed = memory.upkeep.fix(checks=names, dry_run=dry_run) if fix or dry_run else None
         shown = _select_checks(report, names)

@@ -27,7 +27,8 @@ _STRAIGHT_QUOTES = str.maketrans({"‘": "'", "’": "'", "“": '"', "”": '"'
 def find_facts(text: str, subject: str = "The user") -> list[Fact]:
     """The facts that a speaker states about themselves in one message, in order."""
     plain = text.translate(_STRAIGHT_QUOTES) if len(text) <= MAX_CHARS else ""
-    if not PATTERNS["heads"].search(plain):  # most messages hold no statement about oneself
+    heads = [head.start() for head in PATTERNS["heads"].finditer(plain)]
+    if not any(rule.head.match(plain, head) for head in heads for rule in RULES):  # most messages state nothing about oneself
         return []
     if PATTERNS["injection"].search(plain) or PATTERNS["pasted"].search(plain):
         return []

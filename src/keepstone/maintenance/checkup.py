@@ -16,7 +16,7 @@ from keepstone.maintenance.external_exports import read_export
 from keepstone.maintenance.health import CHECKS, HealthReport, Item, Step, examine
 from keepstone.maintenance.retention import Retention
 from keepstone.ports.maintenance import ArchiveReason, Flag, FlagKind
-from keepstone.ports.stores import Clock, Store
+from keepstone.ports.stores import Clock, Progress, Store
 from keepstone.ports.values import ImportRow, RecordExport
 from keepstone.recall.access import AccessCounter
 from keepstone.recall.query import check_int
@@ -58,7 +58,14 @@ class HealthChecker(Retention):
         self._find = find
         self._redacts = redacts
 
-    def health(self, path: str | PathLike[str] | None = None, *, format: str = "auto", most: int = 100) -> HealthReport:
+    def health(
+        self,
+        path: str | PathLike[str] | None = None,
+        *,
+        format: str = "auto",
+        most: int = 100,
+        progress: Progress | None = None,
+    ) -> HealthReport:
         """Look for duplicates, echoes, junk, secrets, what is stale, contradicted, orphaned or never recalled, without any model.
         With a path: in an export of mem0, Letta, LangMem or keepstone. The report's plan says what `fix` would do."""
         most = check_int(most, "the limit", 1, 1_000_000)
@@ -67,7 +74,7 @@ class HealthChecker(Retention):
             items = [_item(archive) for archive in self._store.export_records(self._scope)]
         else:
             items = read_export(path, format)[1]
-        return examine(items, now=self._clock(), find=self._find, redacts=self._redacts, most=most)
+        return examine(items, now=self._clock(), find=self._find, redacts=self._redacts, most=most, progress=progress)
 
     def fix(self, *, checks: Collection[str] | None = None, dry_run: bool = False) -> FixReport:
         """Carry out the health report's plan, for these checks or all: archive (can be undone), redact, flag for review."""
@@ -114,7 +121,7 @@ def _item(archive: RecordExport) -> Item:
     names = [name for name in (record.key, record.tag, record.session, record.source, record.name) if name]
     under = [f"{name}: {record.content}" for name in (record.key, record.tag) if name and name != "general"]
     past = (*(version.content for version in archive.versions[:-1]), *about, *names, *under)
-    return replace(Item.of(record), past=past)
+    return replace(Item.of(record), past=past, dedup_key=archive.dedup_key)
 
 
 def _others(ids: Sequence[str], id: str) -> tuple[str, ...]:

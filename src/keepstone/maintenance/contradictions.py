@@ -15,7 +15,17 @@ from datetime import datetime, timedelta
 
 from keepstone.learning.facts import find_user_facts, slug
 from keepstone.learning.other_languages import wording_terms
-from keepstone.maintenance.statements import CHANGES, LEXICON, PATTERNS, SELF, TRIMMINGS, WORDS, Statement, classes, statements
+from keepstone.maintenance.statements import (
+    CHANGES,
+    EXCLUDING_GROUPS,
+    PATTERNS,
+    SELF,
+    TRIMMINGS,
+    WORDS,
+    Statement,
+    classes,
+    statements,
+)
 from keepstone.text.languages.detection import detect_language
 from keepstone.text.languages.lexicon import CODES
 from keepstone.text.times import EPOCH
@@ -26,7 +36,6 @@ _LIGHT, _MANY, _TOPMOST, _HAVING, _VERBS_ALONE, _NOT_USING, _THINGS, _COUNTED, _
     for name in ("light", "many", "topmost", "having", "verbs_alone", "not_using", "things", "counted", "spans")
 )
 _ENDINGS = _SPANS | classes(WORDS["endings"])
-_EXCLUDING = tuple(classes(group.split()) for group in LEXICON.data["excluding"])
 VALUE = "a newer message gives another value for the same thing"
 OPPOSITE = "a newer message says the opposite"
 NUMBER = "a newer message gives another number"
@@ -87,7 +96,7 @@ def other_value(old: Claim, new: Claim) -> str | None:
     if old.subject != new.subject:
         return None
     before, after = _value_words(old), _value_words(new)
-    was_over, is_over = PATTERNS["over"].search(old.content) is not None, PATTERNS["over"].search(new.content) is not None
+    was_over, is_over = (PATTERNS["over"].search(claim.content.lower()) is not None for claim in (old, new))
     same = bool(before & after) and not _numbers_apart(before, after)
     if was_over != is_over:
         return OPPOSITE if same else None
@@ -96,7 +105,7 @@ def other_value(old: Claim, new: Claim) -> str | None:
         return VALUE if re.sub(r"[^\w@]", "", one[0]).lower() != re.sub(r"[^\w@]", "", other[0]).lower() else None
     if was_over or not before or not after or before <= after or after <= before:
         return None
-    if PATTERNS["part_time"].search(old.content) and PATTERNS["part_time"].search(new.content):
+    if all(PATTERNS["part_time"].search(claim.content.lower()) for claim in (old, new)):
         return None
     return None if same else VALUE
 
@@ -105,7 +114,7 @@ def _value_words(claim: Claim) -> frozenset[str]:
     own = frozenset(terms(claim.subject))
     language = detect_language(claim.content)
     frame = wording_terms(language) if language in CODES else WORDS["frame"]
-    return frozenset(terms(_WHEN.sub(" ", PATTERNS["over"].sub(" ", claim.content)))) - frame - own
+    return frozenset(terms(_WHEN.sub(" ", PATTERNS["over"].sub(" ", claim.content.lower())))) - frame - own
 
 
 def _numbers_apart(before: frozenset[str], after: frozenset[str]) -> bool:
@@ -122,9 +131,9 @@ _WHEN_SORTS = frozenset(("day", "date", "clock", "month", "year", "nth"))
 def speaks_against(old: Sequence[Statement], new: Sequence[Statement], same_speaker: bool = True) -> str | None:
     """Why some statement of a newer message speaks against one of a memory."""
     for before in old[:8]:
-        if before.past and not before.copula:
-            continue
         for after in new:
+            if before.handles.isdisjoint(after.handles) or (before.past and not before.copula):
+                continue
             if not same_speaker and (before.about == {SELF} or after.about == {SELF}):
                 continue
             reason = _against(before, after)
@@ -199,7 +208,7 @@ def _given_up(old: Statement, new: Statement) -> str | None:
     if then:
         using = not old.words & _NOT_USING and (len(old.words - then) <= 4)
         about = new.about == {SELF} or new.about <= old.words
-        moved = found is not None and found.re is PATTERNS["from_to"] and found["verb"].lower() in ("mov", "relocat")
+        moved = found is not None and found.re is PATTERNS["from_to"] and found["verb"] in ("mov", "relocat")
         if moved and old.about == {SELF} and not old.words & {"live", "home", "house", "apartment", "office", "use"}:
             return None
         return VALUE if using and about and then <= old.words else None
@@ -258,7 +267,7 @@ def _renamed(old: Statement, new: Statement) -> str | None:
     only_old, only_new = old.words - new.words - _LIGHT, new.words - old.words - (CHANGES - new.things) - _LIGHT
     if not only_old or not only_new or set(old.values) != set(new.values):
         return None
-    if len(only_old) == len(only_new) == 1 and any(only_old | only_new <= group for group in _EXCLUDING):
+    if len(only_old) == len(only_new) == 1 and any(only_old | only_new <= group for group in EXCLUDING_GROUPS):
         return VALUE
     if old.about == new.about and old.about - {SELF} and old.copula and new.copula:
         if old.about & _TOPMOST and len(only_old) <= 3 and len(only_new) <= 3 and old.words - only_old == old.about:
@@ -273,7 +282,7 @@ def _renamed(old: Statement, new: Statement) -> str | None:
 
 
 def _frames(frame: re.Pattern[str], old: Statement, new: Statement) -> bool:
-    one, other = frame.search(old.text.lower()), frame.search(new.text.lower())
+    one, other = frame.search(old.text), frame.search(new.text)
     return one is not None and other is not None and one[0].split()[1:] == other[0].split()[1:]
 
 
@@ -281,7 +290,6 @@ def _frames(frame: re.Pattern[str], old: Statement, new: Statement) -> bool:
 # Such a message shares a word with the memory or states something under the same key. Of a common word only the newest messages
 # are compared.
 _NAME = re.compile(r"(?!(?:The|User|I|My)\b)([A-ZÀ-Þ][\w.-]*)(?:['’]s)? ")
-_GROUPS = {word: number for number, group in enumerate(_EXCLUDING) for word in group}
 _RAREST = 4  # of a memory's words are looked up
 _NEWEST = 200  # messages of each
 _COMPARED = 24  # messages with a memory, those that share most of its rare words
@@ -300,7 +308,9 @@ class MessageIndex:
 
     def __init__(self, messages: Iterable[Claim]) -> None:
         self._said: list[tuple[Claim, list[Statement]]] = []
+        self._times: list[datetime] = []
         self._words: dict[str, list[int]] = defaultdict(list)
+        self._read: dict[tuple[str, str], list[Statement]] = {}  # of a message and its speaker
         self._keys: dict[tuple[str, str], Claim] = {}
         self._first: dict[str, str] = {}  # the first word of a speaker's name
         for message in messages:
@@ -315,23 +325,32 @@ class MessageIndex:
                 self._keys[claim.subject, claim.key or ""] = claim
         if message.subject != "user":
             self._first[message.subject.split()[0].casefold()] = message.subject
-        found = statements(message.content, message.subject)
+        found = self._statements(message)
         if found:
             place = len(self._said)
             self._said.append((replace(message, content=""), found))
+            self._times.append(message.said_at)
             for word in _handles(found):
                 self._words[word].append(place)
+
+    def _statements(self, claim: Claim) -> list[Statement]:
+        """The statements of a claim; a memory may be one of the messages."""
+        found = self._read.get((claim.content, claim.subject))
+        if found is None:
+            found = self._read[claim.content, claim.subject] = statements(claim.content, claim.subject)
+        return found
 
     def against(self, memory: Claim, rests_on: Iterable[str] = ()) -> Contradiction | None:
         """What speaks against a memory, if anything does; never a message that it was made from."""
         memory = replace(memory, subject=self._subject(memory))
         memory = replace(memory, key=_plain_key(memory))
-        left_out = frozenset(rests_on)
-        named = keyed(memory)
+        return self._against(memory, keyed(memory), frozenset(rests_on))
+
+    def _against(self, memory: Claim, named: Claim, left_out: frozenset[str]) -> Contradiction | None:
         later = None if named.key is None else self._keys.get((memory.subject, named.key))
-        own = statements(memory.content, memory.subject)
+        own = self._statements(memory)
         if later is not None and later.said_at > memory.said_at and later.id not in left_out:  # the last word under its key
-            reason = other_value(named, later) or speaks_against(own, statements(later.content, later.subject))
+            reason = other_value(named, later) or speaks_against(own, self._statements(later))
             return None if reason is None else Contradiction(later.id, reason)
         for place in self._alike(own, memory):
             claim, said = self._said[place]
@@ -341,16 +360,20 @@ class MessageIndex:
                     return Contradiction(claim.id, reason)
         return None
 
+    def among(self, claim: Claim) -> Contradiction | None:
+        """What speaks against one of the messages themselves; its key was looked for before."""
+        subject = self._subject(claim)
+        return self.against(claim) if subject != claim.subject else self._against(claim, claim, frozenset())
+
     def _alike(self, own: list[Statement], memory: Claim) -> list[int]:
         """The places of later messages that share words with a memory."""
-        words = _handles(own) & self._words.keys()
+        words = [(len(self._words[word]), word) for word in _handles(own) if word in self._words]
         shared: defaultdict[int, float] = defaultdict(float)
-        for word in sorted(words, key=lambda each: (len(self._words[each]), each))[:_RAREST]:
-            places = self._words[word]
-            for place in places[:_NEWEST]:
-                shared[place] += 1 / len(places)
-        later = [place for place in shared if self._said[place][0].said_at > memory.said_at]
-        return sorted(later, key=lambda place: (-shared[place], place))[:_COMPARED]
+        for count, word in sorted(words)[:_RAREST]:
+            for place in self._words[word][:_NEWEST]:
+                if self._times[place] > memory.said_at:
+                    shared[place] += 1 / count
+        return sorted(shared, key=lambda place: (-shared[place], place))[:_COMPARED]
 
     def _subject(self, memory: Claim) -> str:
         """Whom a memory speaks of: a speaker whose name it begins with or whose key it has, else the user."""
@@ -370,7 +393,7 @@ def find_contradicting(memories: Iterable[tuple[str, str]]) -> Iterator[tuple[st
     ]
     index = MessageIndex(reversed(claims))
     for claim in claims:
-        contradiction = index.against(claim)
+        contradiction = index.among(claim)
         if contradiction is not None:
             yield contradiction.id, claim.id
 
@@ -381,11 +404,8 @@ def _named_subject(content: str) -> str:
     return name[1] if name is not None else "user"
 
 
-def _handles(found: list[Statement]) -> set[str]:
-    """What statements are found by: their words, those that exclude them, and the values beside one that may differ."""
-    words = {word for each in found for word in each.words | (each.about - {SELF})}
-    values = {f"{sort} {value}" for each in found for sort, value in each.values}
-    return words | values | {f"one of {_GROUPS[word]}" for word in words & _GROUPS.keys()}
+def _handles(found: list[Statement]) -> frozenset[str]:
+    return frozenset().union(*(each.handles for each in found))
 
 
 def _plain_key(memory: Claim) -> str | None:

@@ -14,6 +14,7 @@ from typing import Any, Literal, get_args
 from keepstone.errors import ValidationError
 from keepstone.maintenance import health_checks as checks
 from keepstone.maintenance.health_checks import Action, Examination, Issue
+from keepstone.ports.stores import Progress
 from keepstone.types import Record
 
 Check = Literal[
@@ -70,12 +71,15 @@ class Item:
     occurred_at: datetime | None = None
     metadata: Mapping[str, Any] = field(default_factory=dict)
     past: tuple[str, ...] = ()  # earlier versions: only secrets are looked for there
+    dedup_key: bytes | None = None  # what a store finds near-duplicates by; computed where it is None
 
     @classmethod
     def of(cls, record: Record) -> Item:
         """The item of a keepstone record."""
-        names = [field.name for field in fields(cls) if field.name not in ("user", "past")]
-        return cls(user=record.scope.user, **{name: getattr(record, name) for name in names})
+        return cls(user=record.scope.user, **{name: getattr(record, name) for name in _RECORD_FIELDS})
+
+
+_RECORD_FIELDS = tuple(field.name for field in fields(Item) if field.name not in ("user", "past", "dedup_key"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,9 +122,10 @@ def examine(
     stale_after: timedelta = timedelta(days=180),
     unread_after: timedelta = timedelta(days=90),
     most: int = 100,
+    progress: Progress | None = None,
 ) -> HealthReport:
     """Examine all memories of a store. `find` returns the sensitive passages of a text, each with its `kind`; at most `most`
-    findings of a check are listed, while counts and plan are complete.
+    findings of a check are listed, while counts and plan are complete. `progress` is called with the checks done and all checks.
 
     >>> from datetime import UTC
     >>> report = examine([Item("a", "Ana likes tea"), Item("b", "Ana likes tea."), Item("c", "ok!")], now=datetime.now(UTC))
@@ -139,6 +144,8 @@ def examine(
     for check, results in _run_checks(examination, find, redacts, stale_after, unread_after):
         issues[check] = list(results)
         plan.extend(_plan_removals(check, issues[check], examination.removed))
+        if progress is not None:
+            progress(len(issues), len(CHECKS))
     archived = {id for step in plan if step.action == "archive" for id in step.ids}
     plan.extend(step for check, results in issues.items() for step in _plan_reviews(check, results, archived))
     counts: dict[str, int] = {check: len({id for issue in issues[check] for id in issue.ids}) for check in CHECKS}

@@ -14,6 +14,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from difflib import SequenceMatcher
+from functools import lru_cache
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from keepstone.maintenance.staleness import stale_reason
@@ -96,8 +98,9 @@ def find_secrets(
     """Sensitive passages of the kinds that are redacted, messages and earlier versions included."""
     if find is None:
         return
+    find_again = lru_cache(maxsize=4096)(find)  # names of sources, tags and sessions come back
     for item in examination.items.values():
-        passages = (passage for text in (item.content, *item.past) for passage in find(text))
+        passages = chain(find(item.content), chain.from_iterable(map(find_again, item.past)))
         kinds = sorted({str(passage.kind) for passage in passages}.intersection(redacts))
         if kinds:
             yield Issue((item.id,), f"holds what looks like sensitive text of the kind {' and '.join(kinds)}", "redact")
@@ -232,7 +235,7 @@ def _group_by_gist(examination: Examination, items: Iterable[Item]) -> Iterator[
 
     groups: dict[object, list[Item]] = defaultdict(list)
     for item in items:
-        if (mark := gist(item.content)) is not None:
+        if (mark := item.dedup_key or gist(item.content)) is not None:
             groups[group_key(item), mark].append(item)
     for group in groups.values():
         if len(group) == 1:
@@ -256,28 +259,29 @@ def _pair_by_terms(examination: Examination, items: Sequence[Item]) -> Iterator[
     for item in items:
         counts.update(examination.terms(item))
     comparable = [item for item in items if _MIN_TERMS <= len(examination.terms(item)) <= _MAX_TERMS]
-    by_term: dict[object, list[Item]] = defaultdict(list)
+    by_term: dict[object, list[tuple[Item, frozenset[str]]]] = defaultdict(list)
     for item in sorted(comparable, key=lambda item: len(examination.terms(item))):
         words = sorted(examination.terms(item), key=lambda word: (counts[word], word))
-        rare = words[: len(words) - math.ceil(_MIN_SHARED_TERMS * len(words)) + 1]
+        own, key = frozenset(words), group_key(item)
+        rare = [by_term[key, word] for word in words[: len(words) - math.ceil(_MIN_SHARED_TERMS * len(words)) + 1]]
         tried: set[str] = set()
         match = None
-        for other in (each for word in rare for each in by_term[group_key(item), word][-_MAX_NEIGHBOURS:]):
-            if match is None and other.id not in tried and _is_alike(examination, item, other):
-                match = other
-            tried.add(other.id)
+        for other, theirs in (each for neighbours in rare for each in neighbours[-_MAX_NEIGHBOURS:]):
+            if len(own & theirs) >= _MIN_SHARED_TERMS * len(own | theirs) and other.id not in tried:
+                if _is_alike(examination, item, other):
+                    match = other
+                    break
+                tried.add(other.id)
         if match is not None:
             yield item, match
-        for word in rare:
-            by_term[group_key(item), word].append(item)
+        for neighbours in rare:
+            neighbours.append((item, own))
 
 
 def _is_alike(examination: Examination, one: Item, other: Item) -> bool:
-    """Whether nearly all terms are in both, in the same order, and no name, number or negation differs."""
+    """Whether the terms of two memories that share most of them have the same order, and no name, number or negation differs."""
     mine, yours = set(examination.terms(one)), set(examination.terms(other))
     common = mine & yours
-    if len(common) < _MIN_SHARED_TERMS * len(mine | yours):
-        return False
     only_mine, only_yours = mine - common, yours - common
     apart = only_mine | only_yours
     if any(not word.isalpha() or word in _NEGATIONS for word in apart) or apart & (_names(one) | _names(other)):

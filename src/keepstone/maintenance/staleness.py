@@ -24,8 +24,7 @@ _COUNTS = {word: number for word, number in english.UNITS.items() if 1 <= number
 _COUNTS |= {"a": 1, "an": 1, "few": 4, "couple of": 2}
 _WITHIN = re.compile(
     r"\b(?:in|within|for|over|during)? ?(?P<coming>the (?:next|coming) )?"
-    rf"(?P<count>\d{{1,3}}|{'|'.join(_COUNTS)}) (?P<unit>day|week|month|year)s?\b",
-    re.IGNORECASE,
+    rf"(?P<count>\d{{1,3}}|{'|'.join(_COUNTS)}) (?P<unit>day|week|month|year)s?\b"
 )
 _WEEKDAY = re.compile(rf"\b{english.WEEKDAY_PATTERN}\b", re.IGNORECASE)
 _YEAR = re.compile(r"\b(?:19|20)\d\d\b")
@@ -46,7 +45,7 @@ def has_ended(text: str, stated: datetime | None, now: datetime) -> bool:
     """
     try:
         if stated is None:
-            end = find_end(text, now) if _YEAR.search(text) and PATTERNS["once"].search(text) else None
+            end = find_end(text, now) if _YEAR.search(text) and PATTERNS["once"].search(text.lower()) else None
             return end is not None and end <= now - _GRACE
         end = find_end(text, stated)
     except OverflowError:  # beyond the years of datetime
@@ -84,17 +83,18 @@ def _is_open(metadata: Mapping[str, Any]) -> bool:
 
 def find_end(text: str, stated: datetime) -> datetime | None:
     """When the period ends that a statement is bound to; None if it is bound to none."""
-    if len(text) > _MAX_CHARS or PATTERNS["recurring"].search(text):
+    if len(text) > _MAX_CHARS or PATTERNS["recurring"].search(text.lower()):
         return None
     text = _TITLE.sub("", text)
-    ahead = PATTERNS["ahead"].search(text)
-    if ahead is None and PATTERNS["happened"].search(text) and not PATTERNS["plan"].search(text):
+    lower = text.lower()
+    ahead = PATTERNS["ahead"].search(lower)
+    if ahead is None and PATTERNS["happened"].search(lower) and not PATTERNS["plan"].search(lower):
         return None
-    within = _WITHIN.search(text)
-    if within is not None and (within["coming"] or re.match(r"(?:in|within) ", within[0], re.IGNORECASE)):
-        count = _COUNTS.get(within["count"].lower()) or int(within["count"])
-        return stated + timedelta(days=count * english.UNIT_DAYS[within["unit"].lower()])
-    return _window_end(text, stated, ahead is not None or PATTERNS["present"].search(text) is not None)
+    within = _WITHIN.search(lower)
+    if within is not None and (within["coming"] or within[0].startswith(("in ", "within "))):
+        count = _COUNTS.get(within["count"]) or int(within["count"])
+        return stated + timedelta(days=count * english.UNIT_DAYS[within["unit"]])
+    return _window_end(text, stated, ahead is not None or PATTERNS["present"].search(lower) is not None)
 
 
 def _window_end(text: str, stated: datetime, is_relative: bool) -> datetime | None:
@@ -104,7 +104,7 @@ def _window_end(text: str, stated: datetime, is_relative: bool) -> datetime | No
         return None
     if is_relative or _YEAR.search(hint.text):
         return hint.end
-    if not PATTERNS["once"].search(text):  # a weekday or a month comes back
+    if not PATTERNS["once"].search(text.lower()):  # a weekday or a month comes back
         return None
     if hint.end > stated:
         return hint.end

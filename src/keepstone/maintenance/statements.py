@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
 
 from keepstone.text import english
 from keepstone.text.english import MONTHS, STOP_WORDS
@@ -25,6 +26,7 @@ WORDS, PATTERNS = LEXICON.words, LEXICON.patterns
 _CLASSES: dict[str, str] = {stem: name for name, stems in LEXICON.data["same_words"].items() for stem in stems.split()}
 
 
+@lru_cache(maxsize=65536)
 def word_class(word: str) -> str:
     """The stem of a word, or of the commonest word that says the same."""
     return _CLASSES.get(stem(word), stem(word))
@@ -35,6 +37,8 @@ def classes(words: Iterable[str]) -> frozenset[str]:
     return frozenset(map(word_class, words))
 
 
+EXCLUDING_GROUPS = tuple(classes(group.split()) for group in LEXICON.data["excluding"])
+EXCLUDING = {word: number for number, group in enumerate(EXCLUDING_GROUPS) for word in group}
 TRIMMINGS = classes(WORDS["trimmings"])
 CHANGES = classes(WORDS["changes"])
 _VERBS = WORDS["verbs"]
@@ -56,39 +60,80 @@ def _value(found: re.Match[str]) -> tuple[str, str]:
         return "date", found[0][5:]
     if kind.startswith(("md", "dm")):
         month, day = found["md"] or found["dm"], found["md_day"] or found["dm_day"]
-        return "date", f"{MONTHS[month.lower()]:02}-{int(day):02}"
+        return "date", f"{MONTHS[month]:02}-{int(day):02}"
     if found["hour"]:
-        hour = int(found["hour"]) % 12 + (12 if found["half"].lower() == "p" else 0)
+        hour = int(found["hour"]) % 12 + (12 if found["half"] == "p" else 0)
         return "clock", f"{hour}:{found['minute'] or '00'}"
     if found["hour24"]:
         return "clock", f"{int(found['hour24'])}:{found['minute24']}"
     if found["noon"]:
-        return "clock", "12:00" if found["noon"].lower() == "noon" else "0:00"
+        return "clock", "12:00" if found["noon"] == "noon" else "0:00"
     if found["month"]:
-        return "month", str(MONTHS[found["month"].lower()])
+        return "month", str(MONTHS[found["month"]])
     if found["word"]:
-        return "number", str(english.UNITS[found["word"].lower()])
-    said = found[kind].lower()
+        return "number", str(english.UNITS[found["word"]])
+    said = found[kind]
     return kind, said if kind == "day" else re.sub(r"[^\d.km]|\.$|(?<=\d)\.0+\b", "", said.replace(",", ""))
 
 
-@dataclass(frozen=True, slots=True)
+_STILL_NEGATED = re.compile(r"\b(?:no longer|not|n't|don't|doesn't)\b")
+_COPULA = re.compile(r"\b(?:is|are|am)\b|'[sm]\b|\b(?:will|to) be\b|'re\b")
+
+
+@dataclass(frozen=True)
 class Statement:
-    """One clause. `about` are the words of its subject (SELF alone: the speaker), `words` all that it says without values and
-    trimmings, `things` those with a capital, `negative` whether it denies, `ended` whether it says that something is over,
-    `changed` whether it says that something is new, `passing` whether it holds for a short time only."""
+    """One clause, in lower case. `about` are the words of its subject (SELF alone: the speaker), `words` all that it says without
+    values and trimmings, `things` those with a capital. What only a comparison needs is found at its first use."""
 
     text: str
+    sentence: str
     about: frozenset[str]
     words: frozenset[str]
     things: frozenset[str]
     values: tuple[tuple[str, str], ...]
-    negative: bool
-    ended: bool
-    changed: bool
-    past: bool
-    passing: bool
-    copula: bool
+    negations: int
+
+    @cached_property
+    def handles(self) -> frozenset[str]:
+        """What it is found by: its words, those that exclude them, and its values."""
+        groups = (f"one of {EXCLUDING[word]}" for word in self.words & EXCLUDING.keys())
+        return self.words.union(self.about - {SELF}, groups, (f"{sort} {value}" for sort, value in self.values))
+
+    @cached_property
+    def negative(self) -> bool:
+        """Whether it denies."""
+        denied = self.negations + bool(PATTERNS["hates"].search(self.text))
+        if self.ended and _STILL_NEGATED.search(self.text) is None and "any" not in self.text:
+            denied += 1
+        return denied % 2 == 1
+
+    @cached_property
+    def ended(self) -> bool:
+        """Whether it says that something is over."""
+        return PATTERNS["ended"].search(self.text) is not None
+
+    @cached_property
+    def changed(self) -> bool:
+        """Whether its sentence says that something is new."""
+        return PATTERNS["now"].search(self.sentence) is not None
+
+    @cached_property
+    def past(self) -> bool:
+        """Whether it is in the past tense."""
+        return PATTERNS["past"].search(self.text) is not None
+
+    @cached_property
+    def passing(self) -> bool:
+        """Whether it holds for a short time only; "last week" may also say when something ended or changed."""
+        if PATTERNS["brief"].search(self.text):
+            return True
+        passing = PATTERNS["passing"].search(self.text)
+        return passing is not None and not self.ended and not (self.changed and passing[0].startswith(("last", "yesterday")))
+
+    @cached_property
+    def copula(self) -> bool:
+        """Whether it says what something is."""
+        return _COPULA.search(self.text) is not None
 
 
 def statements(text: str, subject: str = "user") -> list[Statement]:
@@ -96,70 +141,64 @@ def statements(text: str, subject: str = "user") -> list[Statement]:
     found: list[Statement] = []
     if len(text) > MAX_CHARS:
         return found
-    plain = _NAMED.sub(" is ", _TITLE.sub(r"\1", _QUOTED.sub(" \u2026 ", text.replace("’", "'"))))
+    plain = text.replace("’", "'")
+    if "." in plain:
+        plain = _TITLE.sub(r"\1", plain)
+    plain = _NAMED.sub(" is ", _QUOTED.sub(" \u2026 ", plain))
     for sentence in _SENTENCE.findall(plain):
         sentence = sentence.strip()
         if not sentence or sentence.endswith("?") or len(sentence) > _MAX_SENTENCE or "\u2026" in sentence:
             continue
-        if PATTERNS["unsure"].search(sentence):
+        lower = sentence.lower()
+        if len(lower) != len(sentence):  # places in both must be the same
+            lower = "".join(letter.lower()[:1] for letter in sentence)
+        if PATTERNS["unsure"].search(lower):
             continue
-        clauses = [each for each in PATTERNS["clause"].split(sentence) if each and each.strip()]
-        for clause in dict.fromkeys([sentence, *clauses]):
-            statement = _statement(clause.strip(" .!"), subject, sentence)
+        for start, end in _clause_spans(lower):
+            statement = _statement(sentence[start:end].strip(" .!"), lower[start:end].strip(" .!"), subject, lower)
             if statement is not None:
                 found.append(statement)
     return found
 
 
-def _statement(clause: str, subject: str, sentence: str) -> Statement | None:
+def _clause_spans(sentence: str) -> dict[tuple[int, int], None]:
+    """Where the sentence and its clauses begin and end."""
+    spans = {(0, len(sentence)): None}
+    start = 0
+    for mark in PATTERNS["clause"].finditer(sentence):
+        spans[start, mark.start()] = None
+        start = mark.end()
+    spans[start, len(sentence)] = None
+    return {(start, end): None for start, end in spans if sentence[start:end].strip()}
+
+
+def _statement(clause: str, lower: str, subject: str, sentence: str) -> Statement | None:
     values: list[tuple[str, str]] = []
-
-    def taken(found: re.Match[str]) -> str:
-        sort, value = _value(found)
-        if sort == "number" and not _before_it(clause, found.start()) & _STARTED:
-            return f" {value} "  # "chapter 3 is …": which one it is, not what is said of it
-        values.append((sort, value))
-        return " \u00b7 "
-
-    bare = PATTERNS["values"].sub(taken, clause)
-    tokens = list(_tokens(bare, subject))
+    bare: list[str] = []
+    last = 0
+    for match in PATTERNS["values"].finditer(lower):
+        sort, value = _value(match)
+        bare.append(clause[last : match.start()])
+        last = match.end()
+        if sort == "number" and not _before_it(lower, match.start()) & _STARTED:
+            bare.append(f" {value} ")  # "chapter 3 is …": which one it is, not what is said of it
+        else:
+            values.append((sort, value))
+            bare.append(" \u00b7 ")
+    tokens = list(_tokens("".join((*bare, clause[last:])), subject))
     about = _about(tokens)
     if about is None:
         return None
     said = [(word, shown) for word, shown in tokens if word not in _UNSAID]
-    words = frozenset(word_class(word) for word, _ in said) - TRIMMINGS
-    names = frozenset(word_class(word) for word, shown in said[0 if about == {SELF} else 1 :] if shown[:1].isupper())
-    names |= frozenset(stem(word) for word, shown in said if any(letter.isupper() for letter in shown[1:]))
-    denied = len(_NEGATIONS & {word for word, _ in tokens}) + bool(PATTERNS["hates"].search(clause))
-    ended = PATTERNS["ended"].search(clause) is not None
-    if ended and re.search(r"\b(?:no longer|not|n't|don't|doesn't)\b", clause, re.IGNORECASE) is None and "any" not in clause:
-        denied += 1
-    changed = PATTERNS["now"].search(sentence) is not None
-    return Statement(
-        clause,
-        about,
-        words,
-        names,
-        tuple(values),
-        denied % 2 == 1,
-        ended,
-        changed,
-        PATTERNS["past"].search(clause) is not None,
-        _is_passing(clause, ended, changed),
-        re.search(r"\b(?:is|are|am)\b|'[sm]\b|\b(?:will|to) be\b|'re\b", clause) is not None,
-    )
+    words = frozenset([word_class(word) for word, _ in said]) - TRIMMINGS
+    names = [word_class(word) for word, shown in said[0 if about == {SELF} else 1 :] if shown[:1].isupper()]
+    names += [stem(word) for word, shown in said if not shown[1:].islower() and any(letter.isupper() for letter in shown[1:])]
+    negations = len(_NEGATIONS.intersection([word for word, _ in tokens]))
+    return Statement(lower, sentence, about, words, frozenset(names), tuple(values), negations)
 
 
 def _before_it(clause: str, at: int) -> set[str]:
-    return set(clause[:at].lower().replace("'s", " ").split())
-
-
-def _is_passing(clause: str, ended: bool, changed: bool) -> bool:
-    """Whether something is said of a short time only; "last week" may also say when it ended or changed."""
-    if PATTERNS["brief"].search(clause):
-        return True
-    passing = PATTERNS["passing"].search(clause)
-    return passing is not None and not ended and not (changed and passing[0].lower().startswith(("last", "yesterday")))
+    return set(clause[:at].replace("'s", " ").split())
 
 
 def _tokens(text: str, subject: str) -> Iterator[tuple[str, str]]:

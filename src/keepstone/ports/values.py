@@ -243,12 +243,13 @@ class Support:
 @dataclass(frozen=True, slots=True)
 class RecordExport:
     """A record as exported and imported: all versions, oldest first, the current one last; when and why it was archived; and the
-    supports of its versions where `Record.parents` does not say them all."""
+    supports of its versions where `Record.parents` does not say them all. A store adds what it finds near-duplicates by."""
 
     record: Record
     versions: tuple[Version, ...]
     archived: tuple[datetime, str] | None = None
     supports: tuple[Support, ...] = ()
+    dedup_key: bytes | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

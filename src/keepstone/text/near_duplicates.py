@@ -81,8 +81,13 @@ def gist(text: str) -> bytes | None:
     if language := _language(text):
         text = " ".join(_split_words(text, language))
     terms = read(_HYPHEN.sub("", text) if "-" in text else text).terms
-    letters = "".join(sorted(_DOUBLED.sub(r"\1", " ".join(terms)).replace("e", ""))).lstrip()
+    letters = "".join(sorted("".join(map(_letters, terms))))
     return hashlib.blake2b(letters.encode("utf-8", "replace"), digest_size=8).digest() if letters else None
+
+
+@lru_cache(maxsize=16384)
+def _letters(term: str) -> str:
+    return _DOUBLED.sub(r"\1", term).replace("e", "").replace(" ", "")
 
 
 def _language(text: str) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from functools import lru_cache
+from typing import NamedTuple
 
 from keepstone.text import english
 from keepstone.text.lexicon import Lexicon
@@ -20,7 +21,7 @@ _TOKEN = re.compile(
     r"c\+\+|[cf]#|\.net\b|!=|\d+th\b|(?<![\w)])-?\d[\d,]*(?:[.:]\d+)*|\d[\d,]*(?:[.:]\d+)*|each-[a-z]+|[a-z]+-ly\b"
     r"|'(?:s|re|ve|m|ll|d)\b|[^\W\d_]+|[^\s\w\"'()\[\]{}*_/\\`~.…–—-]|\.(?=\s|$)|(?<=\s)[–—](?=\s)"
 )
-_PHRASES = [(hint, LEXICON.compile(pattern, 0), plain) for hint, pattern, plain in LEXICON.data["phrases"]]
+_PHRASES = [(hints.split("|"), LEXICON.compile(pattern, 0), plain) for hints, pattern, plain in LEXICON.data["phrases"]]
 _FRAME = re.compile(r"^(?:" + "|".join(LEXICON.data["frames"]) + r")\s*")
 _BASE_FORMS: dict[str, str] = LEXICON.data["base_forms"]
 _SYMBOLS: dict[str, str] = LEXICON.data["symbols"]
@@ -91,9 +92,11 @@ def _prepare(text: str) -> tuple[str, bool, bool]:
         by_user = by_user or _FRAME_OF_USER.match(plain) is not None
         plain = shorter
     plain = plain.replace("the user", "user")
-    for hint, pattern, replacement in _PHRASES:
-        if hint in plain:
-            plain = pattern.sub(replacement, plain)
+    for hints, pattern, replacement in _PHRASES:
+        for hint in hints:
+            if hint in plain:
+                plain = pattern.sub(replacement, plain)
+                break
     return (_normalise_figures(plain) if _DIGIT.search(plain) else plain), hedged, by_user
 
 
@@ -124,7 +127,7 @@ def _normalise_figures(plain: str) -> str:
     """Dates, times, versions and amounts, each kind written in one way. Each is looked for only where a cheap sign of it is."""
     if "-" in plain:
         plain = _ISO_DATE.sub(lambda d: f"date {int(d[2])}:{int(d[3])} {d[1]}", plain)
-    if any(word.rstrip(".,;") in english.MONTHS for word in plain.split()):
+    if not english.MONTHS.keys().isdisjoint([word.rstrip(".,;") for word in plain.split()]):
         plain = _DAY_MONTH.sub(lambda d: f"date {english.MONTHS[d[2]]}:{int(d[1])}", plain)
         plain = _MONTH_DAY.sub(lambda d: f"date {english.MONTHS[d[1]]}:{int(d[2])}", plain)
     if "date " in plain:
@@ -133,7 +136,11 @@ def _normalise_figures(plain: str) -> str:
         plain = _CLOCK.sub(lambda t: f"{int(t[1]) % 12 + 12 * (t[3] == 'p'):02d}:{t[2] or '00'}", plain)
     if ":" in plain:
         plain = _SHORT_CLOCK.sub(r"0\1", plain)
-    return _ORDINAL.sub(r"\1th", _AMOUNT.sub(r"\2 \1", _VERSION.sub("version ", plain)))
+    if "v" in plain:
+        plain = _VERSION.sub("version ", plain)
+    if "$" in plain or "€" in plain or "£" in plain:
+        plain = _AMOUNT.sub(r"\2 \1", plain)
+    return _ORDINAL.sub(r"\1th", plain)
 
 
 def folded(text: str) -> str:
@@ -144,12 +151,18 @@ def folded(text: str) -> str:
     return unicodedata.normalize("NFC", "".join(c for c in text if unicodedata.category(c) != "Mn" or c > "\u0370"))
 
 
+_NUMBER_WORDS = english.UNITS.keys() | english.TENS.keys()
+
+
 def _merge_numbers(tokens: list[str]) -> list[str]:
     """Number words and thousands as digits: twenty five -> 25, 2 million -> 2000000, 10,000 -> 10000."""
     merged: list[str] = []
     value: int | None = None
     last = 0
     for token in [*tokens, ""]:
+        if value is None and token not in _NUMBER_WORDS and token.isalpha():  # most words
+            merged.append(token)
+            continue
         digits = token.replace(",", "") if _THOUSANDS.match(token) else token.rstrip(",")
         if value is not None and token in english.SCALES:
             value, last = value * english.SCALES[token], english.SCALES[token]
@@ -353,8 +366,9 @@ class Reading:
             return
         if token in ("feel", "feels", "feeling") and following in WORDS["moods"]:
             return
-        term = _SYMBOLS.get(token) or english.ORDINALS.get(token) or self.inflection(token)
-        if token.endswith("s") and not token.endswith(("ss", "us")):
+        traits = _traits(token)
+        term = traits.term if traits.term and self.before != "did" else traits.fixed or self.inflection(token)
+        if traits.plural:
             self.plural.add(term)
         elif self.after_a:
             self.singular.add(term)
@@ -362,7 +376,7 @@ class Reading:
         marker, terms = self.chunks[-1]
         if token in self.names and marker in _OPEN:
             self.user_acts = False  # from here on "his" may be anyone's
-        if marker != "on" and (_is_day(token) or token.endswith("-ly")):
+        if traits.on_day and marker != "on":
             self.open_chunk("on")
             terms = self.chunks[-1][1]
         if token == "no":
@@ -397,6 +411,24 @@ class Reading:
         if token == "name":
             return self.before == "the"
         return token in ("called", "named") and (self.before == "be" or any("own" in terms for _, terms in self.chunks))
+
+
+class _Traits(NamedTuple):
+    """What is true of a word wherever it stands."""
+
+    fixed: str  # the term of a symbol or an ordinal
+    term: str  # the term, unless it depends on the words before it
+    plural: bool
+    on_day: bool
+
+
+@lru_cache(maxsize=16384)
+def _traits(token: str) -> _Traits:
+    fixed = _SYMBOLS.get(token) or english.ORDINALS.get(token) or ""
+    depends = token in ("name", "called", "named") or token.endswith("ing") or is_past(token) or lemma(token) == "own"
+    term = token if token in WORDS["moods"] else "" if depends else lemma(token)
+    plural = token.endswith("s") and not token.endswith(("ss", "us"))
+    return _Traits(fixed, fixed or term, plural, _is_day(token) or token.endswith("-ly"))
 
 
 def _is_day(token: str) -> bool:

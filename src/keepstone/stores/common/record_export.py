@@ -33,7 +33,7 @@ def export_records(db: Transaction, scope: Scope, number: int | None, ids: Seque
             for number, parents, session in lineage.supports(db, sequence, version)
         )
         plain = held == (Support(record.version, 0, tuple(sorted(record.parents)), record.session),)
-        yield RecordExport(record, tuple(versions_of(past + present)), archived, () if plain else held)
+        yield RecordExport(record, tuple(versions_of(past + present)), archived, () if plain else held, present[0][15])
 
 
 def import_records(db: Transaction, context: WriteContext, row: ImportRow) -> bool:

@@ -140,7 +140,8 @@ def versions_of(rows: Sequence[Row]) -> list[Version]:
     """Versions, oldest first, from the columns of the query `history_list`; each holds until the next begins."""
     found = []
     for at, row in enumerate(rows):
-        number, content, metadata, importance, kind, tag, source, trust, session, role, name, valid, known, expires, action = row
+        (number, content, metadata, importance, kind, tag, source, trust, session, role, name, valid, known, expires,
+         action) = row[:15]  # fmt: skip
         until = min((later[11] for later in rows[at + 1 :]), default=None)
         found.append(Version(
             version=number, content=content, metadata=_metadata(metadata), importance=importance, kind=kind, tag=tag,

@@ -200,8 +200,9 @@ SELECT version, content, metadata, importance, kind, tag, source, trust, session
 FROM history WHERE tenant = :tenant AND sequence = $1 ORDER BY version
 
 -- name: history_present
+-- The present version with the columns of history_list, and what near-duplicates of it are found by.
 SELECT version, content, metadata, importance, kind, tag, source, trust, session, role, name, valid_from, updated_at,
-    expires_at, action
+    expires_at, action, gist
 FROM record WHERE tenant = :tenant AND sequence = $1
 
 -- name: history_delete_version
