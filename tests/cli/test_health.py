@@ -156,4 +156,5 @@ def test_options_and_defaults_are_those_of_the_library() -> None:
     offered = inspect.signature(commands.health).parameters
     for method in (Upkeep.health, Upkeep.fix):
         for name, parameter in list(inspect.signature(method).parameters.items())[1:]:
-            assert offered[name].default == parameter.default, name
+            if name != "progress":  # the command draws a bar
+                assert offered[name].default == parameter.default, name
