@@ -68,6 +68,7 @@ class AsyncUpkeep(Threaded[Upkeep]):
     run = in_thread(Upkeep.run)
     schedule = in_thread(Upkeep.schedule)
     age = in_thread(Upkeep.age)
+    archive = in_thread(Upkeep.archive)
     lapse = in_thread(Upkeep.lapse)
     fade = in_thread(Upkeep.fade)
     cap = in_thread(Upkeep.cap)
@@ -88,6 +89,7 @@ class AsyncReview(Threaded[ReviewList]):
 
     list = in_thread(ReviewList.list)
     resolve = in_thread(ReviewList.resolve)
+    resolve_many = in_thread(ReviewList.resolve_many)
 
 
 class AsyncJobs(Threaded[ScopeJobs]):

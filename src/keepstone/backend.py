@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from keepstone.tasks.working_memory import WorkingMemory
 
 _PAGE_RECORDS = 500
+_SIMILAR = 0.6  # cosine, or share of the words, from which a memory is shown next to a held one
 
 
 def open_backend(target: str | PathLike[str], **options: Any) -> Backend:
@@ -166,6 +167,15 @@ class Backend:
     def search(self, scope: Scope, query: RecallQuery) -> Sequence[Hit]:
         """The hits of a query, without counting them as read."""
         return list(self._engine.recalling.search(scope, query))
+
+    def similar(self, scope: Scope, record: Record) -> Record | None:
+        """The memory that a held one would stand next to: the value of its key, else one that says nearly the same."""
+        if record.key is not None:
+            return self._store.by_key(scope, record.key)
+        kinds = sorted(self.kinds(scope).keys() - {MESSAGE})
+        hits = self.search(scope, RecallQuery.parse(record.content[:2000], limit=2, kinds=kinds)) if kinds else ()
+        like = (hit for hit in hits if max(hit.signals.get("cosine", 0.0), hit.signals.get("coverage", 0.0)) >= _SIMILAR)
+        return next((hit.record for hit in like if hit.id != record.id), None)
 
     # -- writes ----------------------------------------------------------------------------------------------------------
     def ingest(

@@ -26,7 +26,7 @@ from keepstone.ports.chat import ChatModel
 from keepstone.ports.stores import Clock, Embedder, PagedStore, Reranker, Store
 from keepstone.ports.values import StoreOptions
 from keepstone.scope_index.segments import Segments
-from keepstone.settings import READS, Settings, provider_variable
+from keepstone.settings import HOLDS, READS, Settings, provider_variable
 from keepstone.text import times
 from keepstone.write.blocks import text_of
 from keepstone.write.flow import SINGLE_VALUED, RateLimits, WriteRules
@@ -55,6 +55,8 @@ def open_engine(
     loaded = Settings.load(settings)
     if loaded.reader not in READS:
         raise ConfigurationError(f"the setting reader is {loaded.reader!r:.40}: use {', '.join(READS)}.")
+    if loaded.hold not in HOLDS:
+        raise ConfigurationError(f"the setting hold is {loaded.hold!r:.40}: use {', '.join(HOLDS)}.")
     own = None if isinstance(target, (str, PathLike)) else check_store(target)
     path = ":memory:" if own is not None else path_of(cast(Any, target))
     makers = Makers(partial(make_embedder, environment=provider_variable), lambda spec: make_chat_model(spec, loaded))
@@ -132,6 +134,7 @@ def _guard_rules(settings: Settings) -> GuardRules:
         _detectors(settings.detectors),
         settings.quarantine,
         timedelta(days=settings.unconfirmed_days),
+        settings.hold,
     )
 
 

@@ -109,7 +109,7 @@ VERBS: dict[str, Effects] = {
     "WorkingMemory.drop": _WRITES,
     **{f"WorkingMemory.{name}": _FREE for name in ("load", "document", "lines", "saved_as", "task_id", "task", "lock")},
     # -- maintenance ------------------------------------------------------------------------------------------------
-    **{f"Retention.{name}": _REPORTS for name in ("age", "lapse", "fade", "cap")},
+    **{f"Retention.{name}": _REPORTS for name in ("age", "lapse", "fade", "cap", "archive")},
     "Retention.archived": replace(_REPORTS, rights=(READ,)),
     "Retention.undo": _MAINTAINS,
     "Retention.restore": _MAINTAINS,
@@ -127,6 +127,7 @@ VERBS: dict[str, Effects] = {
     "ReviewList.__iter__": Effects((READ,), _REVIEW),
     "ReviewList.__len__": Effects((READ,), _REVIEW),
     "ReviewList.resolve": Effects((WRITE,), _REVIEW),
+    "ReviewList.resolve_many": Effects((WRITE,), _REVIEW),
     "ScopeJobs.list": _READS,
     "ScopeJobs.run": Effects((WRITE,), _JOBS),
     "ScopeJobs.retry": Effects((WRITE,), _JOBS),
@@ -138,7 +139,7 @@ VERBS: dict[str, Effects] = {
     **{f"Backend.{name}": _FREE for name in ("now", "model", "settings", "is_embedded", "scopes", "scopes_with")},
     **{f"Backend.{name}": _READS for name in (
         "count", "tags", "tag_counts", "stats", "kinds", "snapshot", "records", "history", "get_many", "recall", "search",
-        "list_page",
+        "list_page", "similar",
         "messages", "sessions", "records_with_tag", "count_reads", "tool_rules", "window", "context",
     )},
     **{f"Backend.{name}": _FREE for name in (  # without text: what is erased, and where a page ends

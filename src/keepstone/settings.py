@@ -20,6 +20,7 @@ from keepstone.errors import ConfigurationError
 
 PREFIX = "KEEPSTONE_"
 READS = ("auto", "always", "off")  # the values of the setting reader
+HOLDS = ("none", "agents", "all")  # the values of the setting hold
 _NOTHING: Mapping[str, Any] = {}
 PROJECT_FILE = "keepstone.toml"
 PROJECT_SETTINGS = frozenset(
@@ -103,6 +104,11 @@ class Settings:
     )
     detectors: str = _setting("", "further detectors of sensitive data: phonenumbers, phonenumbers:DE, presidio")
     quarantine: bool = _setting(True, "text of untrusted sources that reads like instructions waits for a review")
+    hold: str = _setting(
+        "none",
+        "what waits for a person's approval and is not recalled before: none, agents (what agents, tools and web pages write), "
+        "all (messages are not held)",
+    )
     unconfirmed_days: float = _setting(30.0, "days that untrusted memories are kept unconfirmed; 0: for ever", 0.0, 36500.0)
     single_valued: str = _setting("", "further tags of which a subject has one value at a time: city,employer")
     model_timeout: float = _setting(60.0, "seconds a model may take for an answer", 0.1, 3600.0)

@@ -20,7 +20,7 @@ FEWER = {"lapse": 3, "undo": 3, "verify": 3, "export": 3, "backup": 3, "import":
 SERVER = ("cap", "forget")  # putting aside and erasing; `bench torture --rows upkeep-postgres` has them all
 ELSEWHERE = {
     "archived": "it reads", "doctor": "it reads", "health": "it reads",
-    "restore": "a verb of test_kill.py", "schedule": "it runs `run`",
+    "restore": "a verb of test_kill.py", "archive": "as cap does", "schedule": "it runs `run`",
     "repair_index": "test_index_faults.py", "rebuild_index": "test_index_faults.py",
 }  # fmt: skip
 

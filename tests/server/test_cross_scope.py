@@ -73,6 +73,8 @@ CASES: dict[str, Case] = {  # by operation; a word after it tells two cases of o
     "jobs_drop": ("job", "DELETE", "/v1/jobs/{}", None),
     "jobs_retry": ("job", "POST", "/v1/jobs/retry", {"number": "{}"}),
     "upkeep_undo": ("ticket", "POST", "/v1/upkeep/undo", {"ticket": "{}"}),
+    "review_resolve_many": ("review", "POST", "/v1/review", {"numbers": ["{}"], "decision": "keep"}),
+    "upkeep_archive": ("id", "POST", "/v1/upkeep/archive", {"ids": ["{}"]}),
     "upkeep_restore": ("id", "POST", "/v1/upkeep/restore", {"ids": ["{}"]}),
 }
 

@@ -7,6 +7,8 @@ import re
 import pytest
 
 from keepstone import Memory
+from keepstone.ports.values import Screening, Write
+from keepstone.testing.builders import draft
 from tests.server.dashboard import EVERYTHING, PAGES, Visitor, text, visitor
 from tests.server.running import Running
 
@@ -148,6 +150,26 @@ def test_the_review_list_is_worked_through(server: Running, at: Visitor) -> None
     again = at.send("/review", {"number": str(first), "decision": "retire"})
     assert "Not done" in text(at.http.get(again.headers["location"]))
     assert at.send("/review", {"number": "x", "decision": "keep"}).status_code == 422
+
+
+def test_several_held_memories_are_decided_at_once_and_one_replaces_another(server: Running, at: Visitor) -> None:
+    memory = scoped(server, "alice")
+    old = memory.remember("The office opens at 8 on weekdays.").id or ""
+    held = "The office opens at 9 on weekdays."
+    for text_ in (held, "Alice drinks mate.", "Alice rows on Sundays."):
+        memory._engine.store.write(
+            memory.scope, [Write(draft(text_, status="quarantined"), screening=Screening(("it is held",)))]
+        )
+    new, *others = (item.number for item in memory.review.list())
+    assert "Similar memory" in text(at.http.get("/review"))
+    at.send("/review", {"number": str(new), "decision": "keep", "replaces": old}, "/review")
+    assert [record.content for record in memory.list()] == [held]
+    done = at.send(
+        "/review", {"do": "several", "decision": "retire", **{f"pick-{number}": "yes" for number in others}}, "/review"
+    )
+    assert "Retired: 2 of 2 items." in text(at.http.get(done.headers["location"]))
+    none = at.send("/review", {"do": "several", "decision": "keep"})
+    assert "no item is selected" in text(at.http.get(none.headers["location"]))
 
 
 def test_the_trail_is_filtered_and_its_chain_checked(server: Running, at: Visitor) -> None:

@@ -21,6 +21,7 @@ VERBS: dict[str, dict[str, Any]] = {
     "cap": {"most": 0},
     "undo": {"ticket": 1},
     "restore": {"ids": []},
+    "archive": {"ids": []},
     "purge": {},
     "compact": {},
     "verify": {},

@@ -58,8 +58,8 @@ VERBS: dict[str, Callable[[Any], Any]] = {
         "value", "context", "tools", "call_tool", "system_prompt", "scopes", "entities", "feedback",
     )},
     **{f"upkeep.{name}": (lambda memory, name=name: getattr(memory.upkeep, name)) for name in (
-        "run", "age", "lapse", "fade", "cap", "archived", "undo", "restore", "purge", "compact", "verify", "health", "fix",
-        "reembed", "doctor",
+        "run", "age", "lapse", "fade", "cap", "archive", "archived", "undo", "restore", "purge", "compact", "verify", "health",
+        "fix", "reembed", "doctor",
     )},
     **{f"conversation.{name}": (lambda memory, name=name: getattr(memory.conversation, name)) for name in ("recent", "list")},
     **{f"conversation(…).{name}": (lambda memory, name=name: getattr(memory.conversation("s"), name)) for name in (

@@ -12,12 +12,12 @@ import typer
 from keepstone.cli import options as o
 from keepstone.cli import render
 from keepstone.cli.arguments import text_or_pipe
-from keepstone.cli.exit_codes import INTERRUPTED, OK
+from keepstone.cli.exit_codes import INTERRUPTED, OK, REFUSED
 from keepstone.cli.invocation import Invocation
 from keepstone.cli.keyboard import Keyboard
 from keepstone.cli.memory_commands import show_receipt
 from keepstone.cli.output import Output, coloured, out
-from keepstone.errors import KeepstoneError, NotFound
+from keepstone.errors import KeepstoneError, NotFound, ValidationError
 from keepstone.ports.serialize import document
 from keepstone.types import Record
 
@@ -31,6 +31,9 @@ app = typer.Typer()
 review = typer.Typer()
 _DECISIONS: dict[str, Decision] = {"k": "keep", "c": "correct", "r": "retire"}
 _DONE = {"keep": "kept", "correct": "corrected", "retire": "retired"}
+_STEP_ITEMS = 500  # decided in one call of the library
+_Numbers = Annotated[list[int] | None, typer.Argument(metavar="[NUMBER]...", help="The numbers of review items.")]
+_All = Annotated[bool, typer.Option("--all", help="Every open item.")]
 _QUITS = ("q", "\x04", "")  # Ctrl-D, and a terminal that is gone
 
 
@@ -87,8 +90,50 @@ def resolve(
     )
 
 
+@o.command(review, "approve")
+def approve(call: Invocation, numbers: _Numbers = None, all_: _All = False) -> int:
+    """Keep several items at once: what was held or quarantined can be recalled from now on."""
+    return _resolve_many(call, numbers, all_, "keep")
+
+
+@o.command(review, "reject")
+def reject(call: Invocation, numbers: _Numbers = None, all_: _All = False) -> int:
+    """Retire several items at once: they are archived, and 'keepstone upkeep restore ID' undoes that."""
+    return _resolve_many(call, numbers, all_, "retire")
+
+
+def _resolve_many(call: Invocation, numbers: Sequence[int] | None, all_: bool, decision: Decision) -> int:
+    if bool(numbers) == all_:
+        raise ValidationError("name the items: give their numbers, or --all.")
+    with call.open(missing="empty") as memory:
+        chosen = [item.number for item in memory.review] if all_ else list(numbers or ())
+        steps = [chosen[at : at + _STEP_ITEMS] for at in range(0, len(chosen), _STEP_ITEMS)]
+        receipts = [receipt for step in steps for receipt in memory.review.resolve_many(step, decision)]
+        left = len(memory.review)
+    refused = [receipt for receipt in receipts if receipt.action == "refused"]
+
+    def show(out: Output) -> None:
+        for receipt in refused:
+            render.receipt(out, receipt)
+        done = len(receipts) - len(refused)
+        out.line((_DONE[decision], "bold green"), f"  {render.plural(done, 'item')}", (f"  {left} left open", "dim"))
+
+    call.answer({"receipts": document(receipts), "open": left}, show)
+    return REFUSED if refused else OK
+
+
 def _evidence(memory: Memory, item: ReviewItem) -> Sequence[tuple[str, Record | None]]:
     return [(id, memory.get(id)) for id in item.evidence]
+
+
+def _similar(memory: Memory, item: ReviewItem) -> Record | None:
+    """The memory that a held one would stand next to: the value of its key, else the closest one."""
+    record = item.record
+    if record is None or record.status != "quarantined":
+        return None
+    if record.key is not None:
+        return memory.get(key=record.key)
+    return next((hit.record for hit in memory.recall(record.content[:2000], limit=2) if hit.id != record.id), None)
 
 
 # -- by single keys -----------------------------------------------------------------------------------------------
@@ -121,6 +166,9 @@ class _ReviewSession:
         at = sum(self._counts.values()) + 1
         place = (at, max(self._total, at))
         cut = render_item(self._out, item, _evidence(self._memory, item), place)
+        like = _similar(self._memory, item)
+        if like is not None:
+            self._out.line(("    similar   ", "dim"), _shorten_record(like, _MAX_EVIDENCE_CHARS), indent=8)
         while True:
             render_prompt(cut)
             pressed = self._keyboard.key().lower()
@@ -206,7 +254,8 @@ def render_list(out: Output, items: Sequence[tuple[ReviewItem, Evidence]], state
     if state == "open":
         out.line(
             (
-                "Decide with 'keepstone review resolve NUMBER keep|correct|retire', or with 'keepstone review' on a terminal.",
+                "Decide with 'keepstone review resolve NUMBER keep|correct|retire', several with 'keepstone review approve "
+                "NUMBER...' or 'reject', or by single keys with 'keepstone review' on a terminal.",
                 "dim",
             )
         )

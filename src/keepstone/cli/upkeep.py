@@ -203,6 +203,12 @@ def _archive(call: Invocation, job: Callable[[Upkeep], ArchiveReport]) -> None:
     call.show(lambda memory: job(memory.upkeep), lambda out, report: render_archived(out, call, report), missing="refuse")
 
 
+@o.command(upkeep, "archive")
+def archive(call: Invocation, ids: o.Ids) -> None:
+    """Archive memories by their ids; 'keepstone upkeep undo TICKET' restores them."""
+    _archive(call, lambda upkeep: upkeep.archive(ids))
+
+
 @o.command(upkeep, "archived")
 def archived(call: Invocation, limit: o.Limit = 1000) -> None:
     """List archived memories, oldest first, with the reason and the date."""

@@ -96,6 +96,7 @@ class UpkeepVerbs(RemoteGroup):
     lapse = _job(Upkeep.lapse)
     fade = _job(Upkeep.fade, bounds={"importance": (0, 1), "reads": (0, _MAX_NUMBER)})
     cap = _job(Upkeep.cap, bounds={"most": (0, _MAX_NUMBER)})
+    archive = _job(Upkeep.archive)
     archived = route(
         Upkeep.archived,
         "GET",
@@ -154,6 +155,7 @@ class ReviewVerbs(RemoteGroup):
         bounds={"limit": (1, 10_000), "after": (0, _MAX_NUMBER)},
     )
     resolve = route(ReviewList.resolve, "POST", "/review/{number}", "review_resolve", bounds={"number": (1, _MAX_NUMBER)})
+    resolve_many = route(ReviewList.resolve_many, "POST", "/review", "review_resolve_many", result="receipts")
 
 
 class RemoteReview(ReviewVerbs, Synchronous):

@@ -32,18 +32,26 @@ _NINE = re.compile(r"(?<!\d)\d{3}-\d{2}-\d{4}(?!\d)")
 _ERRORS = Policy.of({"email": "allow", "phone": "allow", "ip": "allow"})
 _NAMES = ("kind", "tag", "key", "source", "session", "role", "name")
 _PAST_NAMES = ("kind", "tag", "source", "session", "role", "name", "action")
+_HELD = "it is held until a person approves it in the review list"
+_NO_REWORDING = "what agents write is held here: remember the new text as a memory of its own, and a person approves it"
 _SCRYPT_COST = {"n": 2**13, "r": 8, "p": 1}  # of scrypt: some 20 ms, for the few names that hold something
 
 
 @dataclass(frozen=True, slots=True)
 class GuardRules:
     """The settings of the guard: the policy for each kind of sensitive data, further detectors, whether instructions of untrusted
-    sources are quarantined, and how long a record of such a source is kept unconfirmed (0: for ever)."""
+    sources are quarantined, how long a record of such a source is kept unconfirmed (0: for ever), and whose writes are held until
+    a person approves them ("none", "agents" or "all")."""
 
     policy: Policy = field(default_factory=lambda: Policy.of(None))
     detectors: tuple[Detector, ...] = ()
     quarantine: bool = True
     unconfirmed: timedelta = timedelta(days=30)
+    hold: str = "none"
+
+    def holds(self, source: str) -> bool:
+        """Whether what a source writes waits for approval."""
+        return self.hold == "all" or (self.hold == "agents" and _is_agent(source))
 
 
 class Guard:
@@ -68,12 +76,14 @@ class Guard:
         return tuple(kind for kind, treatment in self._rules.policy.treatments.items() if treatment in ("redact", "refuse"))
 
     # -- writes ---------------------------------------------------------------------------------------------------
-    def screen(self, draft: Draft, key: str | None = None) -> tuple[Draft, str | None, Screening]:
-        """A draft and its idempotency key as they may be stored, and what the guard says of them."""
+    def screen(self, draft: Draft, key: str | None = None, *, hold: bool = True) -> tuple[Draft, str | None, Screening]:
+        """A draft and its idempotency key as they may be stored, and what the guard says of them. Without `hold` it waits for no
+        approval, as what maintenance makes of approved records."""
         look = self._look()
         draft = self._draft(look, draft)
         key = None if key is None else look.name(key, "idempotency key")
-        if not look.found and draft.trust > UNTRUSTED and not _is_report(draft):  # by far the commonest
+        held = hold and draft.kind != MESSAGE and draft.status == "active" and self._rules.holds(draft.source)
+        if not look.found and draft.trust > UNTRUSTED and not _is_report(draft) and not held:  # by far the commonest
             return draft, key, _CLEAR
         reasons = look.reasons()
         if draft.kind != MESSAGE and look.took_all(draft.content):
@@ -81,6 +91,9 @@ class Guard:
         if not look.refused and draft.status == "active" and self._is_suspicious(draft, draft.content):
             draft = replace(draft, status="quarantined")
             reasons = (*reasons, "it reads like instructions and its source is not trusted: it waits for a review")
+        elif held and not look.refused:
+            draft = replace(draft, status="quarantined")
+            reasons = (*reasons, _HELD)
         if self._needs_confirmation(draft):
             draft = replace(draft, expires_at=self._clock() + self._rules.unconfirmed)
             if draft.status == "active":
@@ -112,6 +125,13 @@ class Guard:
         lowest = min(trust, 1.0 if revision.trust is None else revision.trust)
         if revision.content is not None and lowest <= UNTRUSTED and self._is_instruction(revision.content):
             refused, reasons = True, (*reasons, "it reads like instructions and its source is not trusted")
+        if (
+            revision.content is not None
+            and kind != MESSAGE
+            and self._rules.hold != "none"
+            and _is_agent(revision.source or "user")
+        ):
+            refused, reasons = True, (*reasons, _NO_REWORDING)
         return replace(cleaned, screening=Screening(reasons, bool(look.redacted) and not took_all, refused))
 
     def _find_kinds(self, look: Examination, revision: Revision, present: Record | None) -> tuple[str, ...]:
@@ -143,7 +163,8 @@ class Guard:
             "sensitive": look.tagged,
         }
         screened = record if row.vouched else record.with_(trust=0.0)  # the source of a line is only a claim
-        if record.status == "active" and any(self._is_suspicious(screened, version.content) for version in past):
+        held = self._rules.hold == "all" and record.kind != MESSAGE and not row.vouched
+        if record.status == "active" and (held or any(self._is_suspicious(screened, version.content) for version in past)):
             changes["status"] = "quarantined"
         if self._needs_confirmation(record):
             changes["expires_at"] = self._clock() + self._rules.unconfirmed
@@ -294,6 +315,11 @@ def _map_texts(value: Any, change: Callable[[str], str]) -> Any:
     if isinstance(value, dict):
         return {key: _map_texts(each, change) for key, each in value.items()}
     return [_map_texts(each, change) for each in value] if isinstance(value, list) else value
+
+
+def _is_agent(source: str) -> bool:
+    """Whether a source is not a person: an agent, a tool, a web page or an unknown one."""
+    return source.partition(":")[0].strip().lower() not in ("system", "user", "import")
 
 
 def _is_report(record: Draft | Record) -> bool:

@@ -119,6 +119,12 @@ class Retention:
         self._undo_future(dry_run)
         return self._archive(self._store.retention.excess(self._scope, most, chosen), "capped", dry_run)
 
+    def archive(self, ids: Iterable[str]) -> ArchiveReport:
+        """Archive these records, as a person decided; unknown ids are left out."""
+        wanted = dict.fromkeys(clean_name(id, "id") for id in _as_list(ids))
+        found = [record for id in wanted if (record := self._store.get(self._scope, id)) is not None]
+        return self._archive([record for record in found if record.status != "archived"], "retired")
+
     def archived(self, *, limit: int = 1000) -> Sequence[ArchivedRecord]:
         """The archived records, the longest archived first, each with its reason and time."""
         return self._store.retention.archived(self._scope, limit=check_int(limit, "the limit", 1, _MAX_ARCHIVED))

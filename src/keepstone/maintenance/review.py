@@ -23,6 +23,7 @@ Decision = Literal["keep", "correct", "retire"]
 DECISIONS: tuple[str, ...] = get_args(Decision)
 SOURCE = "user:review"
 _PAGE = 500
+_MAX_DECISIONS = 1000  # of one call
 _STATES: dict[str, ReviewState] = {"keep": "kept", "correct": "corrected", "retire": "retired"}
 
 
@@ -73,6 +74,21 @@ class ReviewList:
             self._store.reviews.settle(self._scope, number, _STATES[decision], by)  # release may have done so already
         return receipt
 
+    def resolve_many(self, numbers: Sequence[int], decision: Decision, *, by: str = "user") -> Sequence[Receipt]:
+        """Decide about several items in the same way, "keep" or "retire"; a receipt for each, refused with the reason where the
+        item was decided, reworded or forgotten meanwhile."""
+        if isinstance(numbers, (int, str, bytes)) or not isinstance(numbers, Sequence) or len(numbers) > _MAX_DECISIONS:
+            raise ValidationError(f"numbers must be a list of at most {_MAX_DECISIONS} review numbers, got {numbers!r:.60}.")
+        if decision not in ("keep", "retire"):
+            raise ValidationError(f"decision is {decision!r:.40}: use keep or retire for several items.")
+        receipts = []
+        for number in dict.fromkeys(numbers):
+            try:
+                receipts.append(self.resolve(number, decision, by=by))
+            except (Conflict, NotFound) as error:
+                receipts.append(Receipt("refused", None, 0, (str(error),)))
+        return receipts
+
     def _carry_out(self, item: ReviewItem, record: Record, decision: Decision, content: str | None, by: str) -> Receipt:
         if decision == "correct":
             return self._correct(item, record, content or "", by)
@@ -90,7 +106,7 @@ class ReviewList:
             if self._is_reworded(item, record):
                 raise Conflict(f"{_reworded_message(item)} correct it with what it should say, or retire it.")
             self._store.reviews.release(self._scope, record.id, by)
-            reason, record = "it is out of quarantine", self._read_released(record)
+            reason, record = "it is out of quarantine and can be recalled", self._read_released(record)
         elif record.status == "active" and record.trust < UNTRUSTED and record.expires_at is not None:
             self._store.reviews.confirm(self._scope, record.id, by)
             reason = "it is confirmed and does not expire any more"

@@ -157,7 +157,7 @@ class WriteFlow:
         draft = request.draft(now)
         if not request.replaces:
             draft = self._rules.with_subject_key(draft)
-        draft, key, screening = self._guard.screen(draft, request.clean_idempotency_key())
+        draft, key, screening = self._guard.screen(draft, request.clean_idempotency_key(), hold=not request.replaces)
         if self._rules.has_default_ttl(draft):  # what the guard lets expire sooner keeps that time
             draft = replace(draft, expires_at=now + self._rules.default_ttl)
         return draft, key, screening

@@ -41,9 +41,11 @@ def review(request: PageRequest) -> Response:
     memory = request.memory
     items = memory.review.list(state=cast("ReviewState", state), limit=_REVIEW_PAGE_ITEMS + 1, after=after)
     shown = items[:_REVIEW_PAGE_ITEMS]
+    scope, held = request.caller.scope, [item.record for item in shown if item.record and item.record.status == "quarantined"]
     return request.page(
         "review.html",
         items=[(item, [(id, memory.get(id)) for id in item.evidence[:_MAX_EVIDENCE]]) for item in shown],
+        similar={record.id: request.backend.similar(scope, record) for record in held},
         more=shown[-1].number if len(items) > len(shown) else None,
         state=state,
         states=REVIEW_STATES,
@@ -56,6 +58,8 @@ def resolve_review(request: PageRequest) -> Response:
     """Carry out a decision and return to the list."""
     request.caller.require(WRITE)
     form = request.http.form
+    if form.get("do") == "several":
+        return _resolve_several(request)
     decision, number = form.get("decision", ""), _number(form.get("number", ""))
     if decision not in DECISIONS or number is None:
         raise ValidationError("the form names no item or no decision: load the page again.")
@@ -67,7 +71,23 @@ def resolve_review(request: PageRequest) -> Response:
     reasons = "; ".join(receipt.reasons)
     if receipt.action == "refused":
         return request.redirect("/review", f"Not done: {reasons}", "bad")
+    if form.get("replaces"):
+        request.memory.upkeep.archive([form["replaces"]])
+        reasons = f"{reasons}; the similar memory is archived"
     return request.redirect("/review", f"{_DECIDED[decision]}: {reasons}." if reasons else f"{_DECIDED[decision]}.")
+
+
+def _resolve_several(request: PageRequest) -> Response:
+    """Carry out one decision about the ticked items."""
+    form = request.http.form
+    numbers = [number for name in form if name.startswith("pick-") and (number := _number(name[5:])) is not None]
+    if not numbers:
+        return request.redirect("/review", "Not done: no item is selected. Tick some, or press x.", "bad")
+    decision = "keep" if form.get("decision") == "keep" else "retire"
+    receipts = request.memory.review.resolve_many(numbers, cast("Decision", decision), by=request.identity.name)
+    problems = [" ".join(receipt.reasons) for receipt in receipts if receipt.action == "refused"]
+    done = f"{_DECIDED[decision]}: {len(receipts) - len(problems)} of {len(receipts)} items."
+    return request.redirect("/review", " ".join([done, *problems[:3]]), "bad" if problems else "good")
 
 
 # -- audit log ---------------------------------------------------------------------------------------------------------

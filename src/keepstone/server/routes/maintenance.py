@@ -33,6 +33,7 @@ from keepstone.types import Receipt
 
 upkeep, review, jobs, audit, stats = ROUTERS = [api_router(tag) for tag in ("upkeep", "review", "jobs", "audit", "stats")]
 _Ids = FailFastList[Annotated[str, Field(min_length=1, max_length=256)]]
+_Numbers = FailFastList[Annotated[int, Field(ge=1, le=2**53)]]
 _POLICY: Any = {
     field.name: (bool, field.default)
     if isinstance(field.default, bool)
@@ -40,7 +41,7 @@ _POLICY: Any = {
     for field in fields(UpkeepPolicy)
 }
 _PolicyBody = create_model("PolicyBody", __base__=Body, __doc__="What a run does in each scope; 0 means never.", **_POLICY)
-_UPKEEP = routes_of(UpkeepVerbs)
+_UPKEEP, _REVIEW = routes_of(UpkeepVerbs), routes_of(ReviewVerbs)
 
 
 def _run(caller: Caller, policy: Any, dry_run: bool) -> RunReport:
@@ -68,6 +69,7 @@ add_verbs(
         "model": request_model(_UPKEEP["run"], policy=(_PolicyBody | None, None)),
         "description": "Run a policy in every scope of the tenant, and the jobs that wait for a model there.",
     },
+    archive={"model": request_model(_UPKEEP["archive"], ids=(_Ids, Field(max_length=10_000)))},
     restore={"model": request_model(_UPKEEP["restore"], ids=(_Ids, Field(max_length=10_000)))},
     fix={"model": request_model(_UPKEEP["fix"], checks=(FailFastList[Check] | None, None))},
     reembed={"model": request_model(_UPKEEP["reembed"], embedder=(str | None, None))},
@@ -78,6 +80,7 @@ add_verbs(
     ReviewVerbs,
     lambda memory: memory.review,
     resolve={"respond": _respond_resolved, "statuses": (404, 409, 413)},
+    resolve_many={"model": request_model(_REVIEW["resolve_many"], numbers=(_Numbers, Field(max_length=1000)))},
 )
 add_verbs(jobs, JobVerbs, lambda memory: memory.jobs, retry={"statuses": (404,)}, drop={"statuses": (404,)})
 add_verbs(audit, AuditVerbs, lambda memory: memory.audit)

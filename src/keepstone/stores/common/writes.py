@@ -44,7 +44,7 @@ def write(db: Transaction, context: WriteContext, scope: Scope, item: Write) -> 
     if screening.redacted:
         context = replace(context, redacted=True)
     receipt = _apply_rules(db, context, scope, item)
-    if item.reasons:
+    if item.reasons and not (receipt.action == "duplicate" and item.draft.status != "active"):
         action = cast(Action, context.stored_action(receipt.action))
         receipt = replace(receipt, action=action, reasons=(*item.reasons, *receipt.reasons))
     if receipt.action not in ("duplicate", "refused"):
@@ -105,6 +105,11 @@ def _apply_rules(db: Transaction, context: WriteContext, scope: Scope, item: Wri
         if same is not None:
             audit(db, context, "remember", "duplicate", None, same[0], same[1], draft.source, item.reasons)
             return Receipt("duplicate", same[0], same[1], ("the same text is in quarantine already",))
+        if draft.kind != MESSAGE and draft.key is None:
+            known = find_living(db, context, "record_same", (context.scope, digest, draft.kind, draft.tag))
+            if known is not None:
+                audit(db, context, "remember", "duplicate", None, known.id, known.version, draft.source)
+                return Receipt("duplicate", known.id, known.version, ("the same text is stored already",))
         return _add(db, context, item, digest)
     if draft.key is not None:
         state = find_living(db, context, "record_state_by_key", (context.scope, draft.key))

@@ -149,8 +149,9 @@ function walk(step) {
 const DECISIONS = { a: "keep", 1: "keep", r: "retire", 3: "retire", c: "correct", 2: "correct" };
 
 function decide(event) {
-  const item = document.activeElement?.closest?.("[data-item]");
+  const item = document.activeElement?.closest?.("[data-item]") ?? $("[data-item]");
   if (!item) return;
+  if (event.key === "x") return $("[data-pick]", item)?.click();
   if (event.key === "o") return $(".facts a", item)?.click();
   const decision = DECISIONS[event.key];
   if (!decision) return;
@@ -169,11 +170,31 @@ function reviewing() {
   const items = $$("[data-item]", list);
   const next = sessionStorage.getItem("review");
   sessionStorage.removeItem("review");
-  if (next !== null) (items.find((item) => item.dataset.item === next) ?? items[0])?.focus();
+  if (!document.activeElement || document.activeElement === document.body) {
+    (items.find((item) => item.dataset.item === next) ?? items[0])?.focus({ preventScroll: next === null }); // so that keys act at once
+  }
   list.addEventListener("submit", (event) => {
     const at = items.indexOf(event.target.closest("[data-item]"));
     sessionStorage.setItem("review", (items[at + 1] ?? items[at - 1])?.dataset.item ?? "");
   });
+}
+
+// -- selecting several --------------------------------------------------------------------------------------------
+function picking() {
+  const all = $("[data-pick-all]"), count = $("[data-picked]");
+  if (!all || !count) return;
+  const show = () => {
+    const picks = $$("[data-pick]"), picked = picks.filter((pick) => pick.checked).length;
+    count.textContent = picked ? `${picked} selected` : "none selected";
+    all.checked = picked > 0 && picked === picks.length;
+    all.indeterminate = picked > 0 && picked < picks.length;
+    $$("[data-count]").forEach((place) => { place.textContent = picked; });
+  };
+  document.addEventListener("change", ({ target }) => {
+    if (target === all) $$("[data-pick]").forEach((pick) => { pick.checked = all.checked; });
+    if (target === all || target.matches("[data-pick]")) show();
+  });
+  show();
 }
 
 // -- the timeline -------------------------------------------------------------------------------------------------
@@ -232,4 +253,5 @@ $$("[data-theme-toggle]").forEach((button) => { button.hidden = false; });
 $$("dialog[open]").forEach((dialog) => { dialog.close(); dialog.showModal(); });
 if (location.hash.length > 1 && document.getElementById(location.hash.slice(1))?.matches("dialog")) open(location.hash.slice(1));
 reviewing();
+picking();
 addEventListener("hashchange", byLink);
