@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import html
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from unittest import mock
 
 import httpx2
 
+from keepstone import Memory
 from tests.server.running import Running
 
 PAGES = (
@@ -51,6 +53,14 @@ def visitor(server: Running, key: str | None = None) -> Visitor:
     if key is not None:
         assert made.sign_in(key).status_code == 303
     return made
+
+
+def hold(memory: Memory, *contents: str) -> None:
+    """Store what an agent says as a server with the setting hold="agents" does."""
+    guard = memory._engine.writing._guard
+    with mock.patch.object(guard, "_rules", replace(guard._rules, hold="agents")):
+        for content in contents:
+            assert memory.remember(content, source="agent").action == "quarantined"
 
 
 def text(page: httpx2.Response) -> str:

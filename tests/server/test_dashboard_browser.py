@@ -7,10 +7,8 @@ import re
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from keepstone.ports.values import Screening, Write
-from keepstone.testing.builders import draft
 from tests.server.browser import Watched, browser_, demo_, watched, window_  # noqa: F401  (fixtures)
-from tests.server.dashboard import EVERYTHING
+from tests.server.dashboard import EVERYTHING, hold
 from tests.server.demo import USER
 from tests.server.running import Running
 
@@ -184,8 +182,7 @@ def test_reviews_are_decided_by_keys_alone(window: Watched, demo: Running) -> No
 def test_held_memories_are_compared_and_several_are_approved_at_once(window: Watched, demo: Running) -> None:
     memory = demo.memory.with_scope(user="ivo")
     memory.remember("Refunds above 500 euros need Marco's approval.")
-    for text in ("Refunds above 900 euros need Marco's approval.", "Ivo drinks mate.", "Ivo rows on Sundays."):
-        memory._engine.store.write(memory.scope, [Write(draft(text, status="quarantined"), screening=Screening(("it is held",)))])
+    hold(memory, "Refunds above 900 euros need Marco's approval.", "Ivo drinks mate.", "Ivo rows on Sundays.")
     page = signed(window, demo, "ivo")
     window.go("/review")
     first = page.locator("[data-item]").first
@@ -196,7 +193,7 @@ def test_held_memories_are_compared_and_several_are_approved_at_once(window: Wat
     page.keyboard.press("x")
     expect(page.locator("[data-picked]")).to_have_text("2 selected")
     page.get_by_role("button", name="Reject selected").click()
-    expect(page.get_by_role("status").first).to_contain_text("Retired: 2 of 2 items.")
+    expect(page.get_by_role("status")).to_contain_text("Retired: 2 of 2 items.")
     page.keyboard.press("a")
     expect(page.get_by_role("heading", name="Nothing to review")).to_be_visible()
     assert {record.content for record in memory.list()} == {

@@ -7,9 +7,7 @@ import re
 import pytest
 
 from keepstone import Memory
-from keepstone.ports.values import Screening, Write
-from keepstone.testing.builders import draft
-from tests.server.dashboard import EVERYTHING, PAGES, Visitor, text, visitor
+from tests.server.dashboard import EVERYTHING, PAGES, Visitor, hold, text, visitor
 from tests.server.running import Running
 
 
@@ -156,10 +154,7 @@ def test_several_held_memories_are_decided_at_once_and_one_replaces_another(serv
     memory = scoped(server, "alice")
     old = memory.remember("The office opens at 8 on weekdays.").id or ""
     held = "The office opens at 9 on weekdays."
-    for text_ in (held, "Alice drinks mate.", "Alice rows on Sundays."):
-        memory._engine.store.write(
-            memory.scope, [Write(draft(text_, status="quarantined"), screening=Screening(("it is held",)))]
-        )
+    hold(memory, held, "Alice drinks mate.", "Alice rows on Sundays.")
     new, *others = (item.number for item in memory.review.list())
     assert "Similar memory" in text(at.http.get("/review"))
     at.send("/review", {"number": str(new), "decision": "keep", "replaces": old}, "/review")
