@@ -136,6 +136,9 @@ class Settings:
     token_claims: Mapping[str, str] = _setting(
         _NOTHING, "server: the claims of a token that hold tenant, agent, user and scopes: tenant=org_id,user=sub"
     )
+    upkeep_hours: float = _setting(
+        0.0, "server: hours between two runs of the default maintenance policy; 0: it does not run by itself", 0.0, 8760.0
+    )
     mcp_forget: bool = _setting(False, "the MCP server offers forget_memory too, to keys that may forget")
     telemetry: bool = _setting(False, "server: OpenTelemetry spans, by the GenAI memory conventions; needs keepstone[otel]")
     model_retries: int = _setting(2, "how often a model is asked again when its service fails or is busy", 0, 20)
@@ -165,6 +168,16 @@ class Settings:
                     raise ConfigurationError(f"there is no setting {name!r} (from the {origin}): use {', '.join(sorted(hints))}.")
                 values[name] = _convert(name, value, hints[name], origin)
         return cls(**values)
+
+
+def setting_origins(settings: Settings) -> dict[str, str]:
+    """Where each of these settings comes from: default, file, project file, environment, or argument."""
+    loaded = Settings.load()
+    origins = dict.fromkeys((setting.name for setting in fields(Settings)), "default")
+    for origin, source in (("file", _user_file()), ("project file", _project_file(False)[0]), ("environment", _environment())):
+        origins.update(dict.fromkeys(source, origin))
+    changed = [name for name in origins if getattr(settings, name) != getattr(loaded, name)]
+    return {**origins, **dict.fromkeys(changed, "argument")}
 
 
 def provider_variable(name: str) -> str | None:

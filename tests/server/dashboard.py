@@ -13,8 +13,8 @@ from keepstone import Memory
 from tests.server.running import Running
 
 PAGES = (
-    "/", "/overview/health", "/memories", "/recall", "/playground", "/conversations", "/timeline", "/map", "/review", "/audit",
-    "/jobs", "/keys",
+    "/", "/overview/health", "/memories", "/recall", "/playground", "/conversations", "/timeline", "/map", "/review", "/health",
+    "/maintenance", "/audit", "/jobs", "/transfer", "/keys",
 )  # fmt: skip
 EVERYTHING = ("read", "write", "forget", "admin")
 _TOKEN = re.compile(r'name="token" value="([0-9a-f]{64})"')

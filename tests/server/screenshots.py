@@ -14,8 +14,8 @@ from urllib.parse import quote
 from playwright.sync_api import Browser
 
 from keepstone import Memory
+from keepstone.rights import RIGHTS
 from tests.server.browser import chromium, watched
-from tests.server.dashboard import EVERYTHING
 from tests.server.demo import USER, fill_team
 from tests.server.running import Running, running
 
@@ -36,13 +36,14 @@ def paths(server: Running, user: str, tenant: str = "local") -> list[str]:
         "/", "/overview/health", "/memories", "/memories?q=invoice", f"/memories/{record.id}?query=Where", "/memories/none",
         f"/recall?query=invoice&limit=3&why={record.id}", "/playground", "/conversations", f"/conversations/{session}",
         f"/conversations/{session}?view=window&max_tokens=100", "/timeline?span=all&talk=yes", "/timeline?mode=known", "/map",
-        "/review", "/review?state=kept", "/audit?chain=check", "/jobs", "/keys",
+        "/review", "/review?state=kept", "/health", "/maintenance", "/audit?chain=check", "/jobs", "/transfer", "/keys",
+        "/settings", "/docs", "/nowhere",
     ]  # fmt: skip
 
 
 def take(browser: Browser, server: Running, folder: Path, only: str, docs: bool) -> None:
     """Write a picture of each page, size and theme."""
-    key = server.key(USER, rights=EVERYTHING)
+    key = server.key(USER, rights=RIGHTS)
     chosen = DOCS if docs else {re.sub(r"\W+", "-", path).strip("-")[:60] or "overview": path for path in paths(server, USER)}
     for width, height in SIZES[:1] if docs else SIZES:
         for theme in THEMES[:1] if docs else THEMES:

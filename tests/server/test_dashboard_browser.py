@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
@@ -256,11 +257,17 @@ def test_the_theme_is_chosen_and_kept(window: Watched, demo: Running) -> None:
         return bool(page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(18, 20, 21)")
 
     assert not dark()
-    page.get_by_role("button", name="Theme").click()
+    theme = page.locator(".side [data-theme-choice]")
+    theme.select_option("Dark")
     assert dark()
     window.go("/memories")
     assert dark()
-    page.get_by_role("button", name="Theme").click()
+    theme.select_option("System")
+    assert not dark()
+    page.emulate_media(color_scheme="dark")
+    assert dark()
+    theme.select_option("Light")
+    window.go("/memories")
     assert not dark()
 
 
@@ -311,3 +318,30 @@ def test_the_map_is_walked_with_the_keyboard_and_leads_to_the_memories(window: W
     page.keyboard.press("Enter")
     expect(page.locator("#chosen h3")).to_contain_text(name)
     assert page.locator("#chosen li a").count() > 0
+
+
+def test_an_import_shows_its_progress_and_its_result(window: Watched, demo: Running, tmp_path: Path) -> None:
+    page = window.sign_in(demo.key("iris"))
+    demo.memory.with_scope(user="jo").remember("Jo owns a boat.")
+    demo.memory.with_scope(user="jo").export(tmp_path / "jo.jsonl")
+    (tmp_path / "broken.jsonl").write_text("{\n")
+    window.go("/transfer")
+    for name, said in (("jo.jsonl", "1 imported, 0 skipped"), ("broken.jsonl", "Nothing was imported. Line 1")):
+        page.locator("#file").set_input_files(tmp_path / name)
+        page.get_by_role("button", name="Import").click()
+        expect(page.locator("form[data-upload] [role=status]")).to_contain_text(said)
+    assert [record.content for record in demo.memory.with_scope(user="iris").list()] == ["Jo owns a boat."]
+
+
+def test_the_api_page_sends_a_request_with_the_key_that_was_typed(window: Watched, demo: Running) -> None:
+    key = demo.key("iris")
+    page = window.sign_in(key)
+    window.go("/docs")
+    page.locator("#api-key").fill(key)
+    page.locator("#api-user").fill("")
+    form = page.locator("form[data-path='/v1/memories'][data-method='POST']")
+    form.locator("xpath=ancestor::details/summary").click()
+    form.locator("textarea").fill('{"content": "Iris grows lemons."}')
+    form.get_by_role("button", name="Send").click()
+    expect(form.locator("[data-answer]")).to_contain_text("201")
+    assert any(record.content == "Iris grows lemons." for record in demo.memory.with_scope(user="iris").list())

@@ -10,9 +10,9 @@ from playwright.sync_api import Browser
 
 from keepstone.ports.maintenance import Flag
 from keepstone.ports.queue import JobDraft
+from keepstone.rights import RIGHTS
 from keepstone.types import Scope
 from tests.server.browser import browser_, demo_, watched  # noqa: F401  (fixtures)
-from tests.server.dashboard import EVERYTHING
 from tests.server.demo import USER
 from tests.server.running import Running
 from tests.server.screenshots import SIZES, paths
@@ -78,7 +78,7 @@ def test_every_page_can_be_seen_heard_and_reached(browser: Browser, demo: Runnin
     with watched(browser, demo.url, viewport={"width": size[0], "height": size[1]}, color_scheme=theme) as window:
         page = window.go("/sign-in")
         assert page.evaluate(CHECKS) == []
-        window.sign_in(demo.key(USER, rights=EVERYTHING))
+        window.sign_in(demo.key(USER, rights=RIGHTS))
         wrong: dict[str, list[str]] = {}
         for path in paths(demo, USER):
             window.go(path)
@@ -123,7 +123,7 @@ def planted(demo: Running) -> str:
     store.jobs.add(scope, JobDraft("extract", ATTACK[:200], demo.engine.clock()), [receipts[0].id or ""])
     store.audit_log.note(scope, "key", "denied", ATTACK[:200], (ATTACK,), ATTACK[:200])
     demo.key(ATTACK[:200], agent=ATTACK[:200], user=ATTACK[:200])
-    return demo.key(user, rights=EVERYTHING)
+    return demo.key(user, rights=RIGHTS)
 
 
 def test_what_others_wrote_is_text_and_nothing_else(browser: Browser, demo: Running, planted: str) -> None:

@@ -1,4 +1,4 @@
-"""The playground and the map of the dashboard over HTTP: what they show, what they store, and to whom."""
+"""Playground, map, health, maintenance, settings, transfer and API pages over HTTP: what they show and do, and for whom."""
 
 from __future__ import annotations
 
@@ -94,3 +94,94 @@ def test_the_map_names_who_and_what_memories_speak_of(server: Running, at: Visit
     crowded = at.http.get("/map")
     assert crowded.text.count("data-name=") == 60
     assert "left out" in text(crowded)
+
+
+def test_every_finding_has_a_fix_and_what_it_archived_comes_back(server: Running, at: Visitor) -> None:
+    memory = server.memory.with_scope(user="alice")
+    for content in ("ok!", "Dana rows on Mondays.", "The office is in Lisbon."):
+        memory.remember(content)
+    page = at.http.get("/health")
+    assert "Archive 1" in text(page)
+    fixed = at.send("/health", {"do": "fix", "check": "junk"}, "/health")
+    assert fixed.headers["location"].startswith("/health?undo=")
+    assert sorted(record.content for record in memory.list()) == ["Dana rows on Mondays.", "The office is in Lisbon."]
+    back = at.http.get(fixed.headers["location"])
+    assert "Fixed: 1 archived." in text(back)
+    ticket = fixed.headers["location"].partition("=")[2]
+    assert "no information" in text(at.http.get("/maintenance"))
+    assert at.send("/health", {"do": "undo", "tickets": ticket}, "/health").status_code == 303
+    assert len(memory.list().records) == 3
+    assert at.send("/health", {"do": "undo", "tickets": ticket}, "/health").status_code == 404
+    assert at.send("/health", {"do": "fix", "check": "nonsense"}, "/health").status_code == 422
+    reader = visitor(server, server.key("alice", rights=("read",)))
+    assert reader.send("/health", {"do": "fix", "check": "junk"}, "/health").status_code == 403
+    assert "Archive 1" not in text(reader.http.get("/health"))
+    agent = visitor(server, server.key("alice", agent="planner"))
+    assert (agent.http.get("/health").status_code, agent.http.get("/maintenance").status_code) == (403, 403)
+
+
+def test_maintenance_is_previewed_run_and_undone(server: Running, at: Visitor) -> None:
+    memory = server.memory.with_scope(user="alice")
+    memory.remember("The sale ends soon.", ttl=0.001)
+    memory.remember("Dana rows on Mondays.")
+    seen = text(at.send("/maintenance", {"job": "lapse", "do": "preview"}, "/maintenance"))
+    assert "Expired memories: 1 memory would change" in seen
+    assert "Nothing is archived." in seen
+    done = text(at.send("/maintenance", {"job": "lapse", "do": "run"}, "/maintenance"))
+    assert "1 memory changed" in done
+    assert "past their time to live" in done
+    ticket = str(memory.upkeep.archived()[0].ticket)
+    assert at.send("/maintenance", {"do": "undo", "tickets": ticket}, "/maintenance").status_code == 303
+    assert memory.upkeep.archived() == []
+    assert at.send("/maintenance", {"job": "purge", "do": "run"}, "/maintenance").status_code == 422
+    assert "Maintenance of the tenant" in text(at.send("/maintenance", {"job": "policy", "do": "preview"}, "/maintenance"))
+    writer = visitor(server, server.key("alice", rights=("read", "write")))
+    assert writer.send("/maintenance", {"job": "policy", "do": "run"}, "/maintenance").status_code == 403
+    assert writer.send("/maintenance", {"job": "purge", "do": "run", "sure": "yes"}, "/maintenance").status_code == 403
+
+
+def test_settings_say_where_they_come_from_and_hide_secrets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KEEPSTONE_CACHE_MB", "77")
+    given = {"min_trust": 0.2, "buffer": "redis://bob:hunter2@127.0.0.1:1/0", "upkeep_hours": 24}
+    with Memory.open(tmp_path / "m.db", settings=given) as memory, running(memory) as server:
+        operator = visitor(server, server.key("op", rights=(*EVERYTHING, "operator")))
+        shown = text(operator.http.get("/settings"))
+        assert "cache_mb 77 default 512 environment" in shown
+        assert "min_trust 0.2 default 0 given at start" in shown
+        assert "hunter2" not in shown
+        assert "The server runs the policy every 24 hours." in text(operator.http.get("/maintenance"))
+        assert [each.runs for each in server.engine.upkeep_jobs.schedulers] == [0]
+        admin = visitor(server, server.key("admin", rights=EVERYTHING))
+        assert admin.http.get("/settings").status_code == 403
+        assert 'href="/settings"' not in admin.http.get("/").text
+
+
+def test_an_export_is_downloaded_and_imported_again(server: Running, at: Visitor) -> None:
+    server.memory.with_scope(user="alice").remember("Dana rows on Mondays.")
+    file = at.http.get("/transfer/export")
+    assert (file.status_code, file.headers["content-type"]) == (200, "application/jsonl")
+    bob = visitor(server, server.key("bob"))
+    page = bob.http.get("/transfer").text
+    token = page.partition('data-upload="')[2].partition('"')[0]
+    headers = {**bob.own(), "content-type": "application/jsonl"}
+    assert bob.http.post("/transfer/import", content=file.content, headers=headers).status_code == 403
+    answer = bob.http.post("/transfer/import", content=file.content, headers={**headers, "x-token": token})
+    assert (answer.status_code, answer.json()["added"]) == (200, 1)
+    assert [record.content for record in server.memory.with_scope(user="bob").list()] == ["Dana rows on Mondays."]
+    broken = bob.http.post("/transfer/import", content=b"{", headers={**headers, "x-token": token, "x-fragment": "1"})
+    assert [error["line"] for error in broken.json()["errors"]] == [1]
+    stranger = visitor(server)
+    assert stranger.http.get("/transfer/export").status_code == 303
+    reader = visitor(server, server.key("alice", rights=("write",)))
+    assert reader.http.get("/transfer/export").status_code == 403
+
+
+def test_the_api_page_lists_every_operation_and_an_unknown_page_is_a_page(server: Running, at: Visitor) -> None:
+    page = at.http.get("/docs")
+    described = at.http.get("/openapi.json").json()["paths"]
+    assert page.text.count("<form data-api ") == sum(len(operations) for operations in described.values())
+    assert 'data-path="/v1/memories"' in page.text
+    browser = at.http.get("/nowhere", headers={"accept": "text/html,*/*"})
+    assert (browser.status_code, browser.headers["content-type"].partition(";")[0]) == (404, "text/html")
+    assert "There is no page at this address" in text(browser)
+    assert at.http.get("/nowhere").headers["content-type"] == "application/problem+json"

@@ -20,6 +20,7 @@ from keepstone.server.middleware import RequestMiddleware
 from keepstone.server.problems import Problem, handle_error
 from keepstone.server.routes import conversations, health, keys, maintenance, memories, recall, tasks, transfer
 from keepstone.server.service import Service
+from keepstone.types import Scope
 
 if TYPE_CHECKING:
     from keepstone.server.tracing import Tracing
@@ -45,12 +46,16 @@ A service key names the user it acts for in `X-Keepstone-User`; a key that is no
 
 def make_app(service: Service) -> FastAPI:
     """The application of one service."""
+    settings = service.settings
 
     @contextlib.asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         async with contextlib.AsyncExitStack() as stack:
             for part in app.state.lifespans:
                 await stack.enter_async_context(part())
+            if settings.upkeep_hours:
+                upkeep = service.backend.memory(Scope()).upkeep
+                stack.callback(upkeep.schedule(every=3600 * settings.upkeep_hours).stop)
             yield
 
     app = FastAPI(
@@ -64,7 +69,6 @@ def make_app(service: Service) -> FastAPI:
         telemetry=_NO_TELEMETRY,
         redirect_slashes=False,  # a redirect would send the key to the host that the Host header names, without TLS
     )
-    settings = service.settings
     app.state.service = service
     app.state.lifespans = []  # async context managers that live as long as the application
     app.state.metrics = service.metrics = Metrics(service.backend.store_kind, service.busy_threads)
@@ -74,16 +78,18 @@ def make_app(service: Service) -> FastAPI:
         app.add_exception_handler(kind, handle_error)
     for router in ROUTERS:
         app.include_router(router, dependencies=None if tracing is None else [Depends(tracing.trace_verb)])
+    app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
     mount_mcp(app, service)
     mount_dashboard(app, service)
     app.add_middleware(
         RequestMiddleware,
         metrics=app.state.metrics,
         limits=(settings.request_bytes, settings.request_seconds),
-        path_limits={"/v1/import": (settings.import_bytes, max(_UPLOAD_SECONDS, settings.request_seconds))},
+        path_limits=dict.fromkeys(
+            ("/v1/import", "/transfer/import"), (settings.import_bytes, max(_UPLOAD_SECONDS, settings.request_seconds))
+        ),
         tracing=tracing,
     )
-    app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
     return app
 
 

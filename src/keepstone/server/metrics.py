@@ -1,8 +1,8 @@
 """Prometheus metrics of the server.
 
 Every application has its own registry. No label names a tenant, user, agent, key or session, and callers choose no label: routes
-are templates, unknown methods and addresses are "other". A worker process counts its own requests. To sum the metrics of several
-workers, set PROMETHEUS_MULTIPROC_DIR to an empty folder before they start (process metrics are left out then).
+are templates, unknown methods and addresses are "other". Workers that share the folder of PROMETHEUS_MULTIPROC_DIR, as those of
+`keepstone serve` do, answer with the sum of all of them (process metrics are left out then).
 """
 
 from __future__ import annotations
@@ -87,12 +87,17 @@ class Metrics:
         metrics[0].inc()
         metrics[1].observe(seconds)
 
+    def all_workers(self) -> CollectorRegistry:
+        """The metrics of this process, or of all workers if they share a folder."""
+        if self._folder is None:
+            return self.registry
+        registry = CollectorRegistry()
+        MultiProcessCollector(registry, self._folder)  # type: ignore[no-untyped-call]
+        return registry
+
     def render(self, accept: str = "") -> tuple[bytes, str]:
         """(the metrics in the format that the Accept header asks for, its content type)."""
-        registry = self.registry
-        if self._folder is not None:
-            registry = CollectorRegistry()
-            MultiProcessCollector(registry, self._folder)  # type: ignore[no-untyped-call]
+        registry = self.all_workers()
         try:
             encoder, content_type = choose_encoder(accept)
         except (ValueError, TypeError):  # the library fails on a malformed header

@@ -30,10 +30,12 @@ _TEMPLATES = Path(__file__).parent / "templates"
 
 
 class Dashboard:
-    """What all requests share: the service, the templates, the secret that signs cookies. `asset` gives a static file's path."""
+    """What all requests share: the service, the templates, the secret that signs cookies. `asset` gives a static file's path,
+    `openapi` the description of the API."""
 
-    def __init__(self, service: Service, asset: Callable[[str], str]) -> None:
+    def __init__(self, service: Service, asset: Callable[[str], str], openapi: Callable[[], dict[str, Any]]) -> None:
         self.service = service
+        self.openapi = openapi
         self.secure = service.address.startswith("https:")
         self.session_cookie = "__Host-keepstone" if self.secure else "keepstone"
         self.templates = Environment(

@@ -13,24 +13,27 @@ from dataclasses import replace
 from pathlib import Path
 from urllib.parse import parse_qsl, quote
 
-from starlette.applications import Starlette
+from fastapi import FastAPI
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from keepstone.errors import KeepstoneError, NotFound, RateLimited, Unauthenticated, ValidationError
 from keepstone.server.dashboard import (
     pages_admin,
+    pages_health,
     pages_history,
     pages_map,
     pages_memories,
     pages_overview,
     pages_playground,
     pages_recall,
+    pages_settings,
     sessions,
     sign_in,
 )
-from keepstone.server.dashboard.context import Dashboard, HttpRequest, Page
-from keepstone.server.problems import TITLES, UNEXPECTED, RequestRefused, public_message, status_of
+from keepstone.server.dashboard.context import Dashboard, HttpRequest, Page, PageRequest
+from keepstone.server.problems import TITLES, UNEXPECTED, RequestRefused, handle_error, public_message, status_of
 from keepstone.server.service import Service
 
 log = logging.getLogger("keepstone.server")
@@ -41,7 +44,9 @@ PAGES: Sequence[Page] = (
     *pages_playground.PAGES,
     *pages_history.PAGES,
     *pages_map.PAGES,
+    *pages_health.PAGES,
     *pages_admin.PAGES,
+    *pages_settings.PAGES,
     *sign_in.PAGES,
 )
 _MAX_FORM_FIELDS = 100
@@ -51,7 +56,7 @@ _CACHE_FOREVER = {"cache-control": "public, max-age=31536000, immutable", "x-con
 _Handler = Callable[[Dashboard, HttpRequest], Response]
 
 
-def mount(app: Starlette, service: Service) -> None:
+def mount(app: FastAPI, service: Service) -> None:
     """Add the dashboard to an application. A static file's path holds the hash of its content, so browsers may keep it."""
     files, paths = {}, {}
     for file in sorted(_STATIC.iterdir()):
@@ -60,7 +65,7 @@ def mount(app: Starlette, service: Service) -> None:
             name = f"{file.stem}.{hashlib.sha256(content).hexdigest()[:12]}{file.suffix}"
             files[name] = (content, _MEDIA_TYPES[file.suffix])
             paths[file.name] = f"/static/{name}"
-    dashboard = Dashboard(service, paths.__getitem__)
+    dashboard = Dashboard(service, paths.__getitem__, app.openapi)
 
     async def static(request: Request) -> Response:
         if (file := files.get(request.path_params["name"])) is None:
@@ -70,8 +75,21 @@ def mount(app: Starlette, service: Service) -> None:
     for page in PAGES:
         methods = [name for name, handler in (("GET", page.get), ("POST", page.post)) if handler is not None]
         app.router.add_route(page.path, _endpoint(dashboard, _page_handler(page)), methods=methods, include_in_schema=False)
+    for path, method, work in pages_settings.FILES:
+        app.router.add_route(path, _file_endpoint(dashboard, work), methods=[method], include_in_schema=False)
     app.router.add_route("/sign-in", _endpoint(dashboard, sign_in.sign_in), methods=["GET", "POST"], include_in_schema=False)
     app.router.add_route("/static/{name}", static, methods=["GET"], include_in_schema=False)
+
+    async def handle_http_error(request: Request, error: Exception) -> Response:
+        """A page for a browser that asks for an address that does not exist; a problem for any other client."""
+        missing = isinstance(error, HTTPException) and error.status_code == 404
+        if missing and request.method == "GET" and "text/html" in request.headers.get("accept", ""):
+            return _error_page(
+                dashboard, _read_request(request), NotFound("there is no page at this address: check it for a typo.")
+            )
+        return await handle_error(request, error)
+
+    app.add_exception_handler(HTTPException, handle_http_error)
 
 
 def _endpoint(dashboard: Dashboard, handler: _Handler) -> Callable[[Request], Awaitable[Response]]:
@@ -90,6 +108,28 @@ def _endpoint(dashboard: Dashboard, handler: _Handler) -> Callable[[Request], Aw
         # A page mostly computes; a form may wait for a model, and then must not hold up the recalls of others.
         run = caller.run if request.method == "POST" else caller.make_page
         return await run(_call, dashboard, handler, http)
+
+    return endpoint
+
+
+def _file_endpoint(
+    dashboard: Dashboard, work: Callable[[PageRequest, Request], Awaitable[Response]]
+) -> Callable[[Request], Awaitable[Response]]:
+    """An endpoint that sends or takes a file. The script sends the token of the session in a header."""
+
+    async def endpoint(request: Request) -> Response:
+        http = _read_request(request, {"token": request.headers.get("x-token", "")})
+        try:
+            page = await dashboard.service.run(dashboard.sign_in, http)
+            if page is None:
+                return _redirect_to_sign_in(http)
+            if request.method == "POST":
+                _check_form(dashboard, http, page.token)
+            return await work(page, request)
+        except Unauthenticated:
+            return _redirect_to_sign_in(http)
+        except Exception as error:
+            return _error_page(dashboard, http, error)
 
     return endpoint
 

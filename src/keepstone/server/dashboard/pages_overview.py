@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 
 from markupsafe import Markup
@@ -52,7 +53,7 @@ def show_health(request: PageRequest) -> Response:
 
 @dataclass(frozen=True, slots=True)
 class Latency:
-    """Recalls since the start of this process: their number, median and 95th percentile in milliseconds, and (upper bound in
+    """Recalls since the start of the server: their number, median and 95th percentile in milliseconds, and (upper bound in
     milliseconds, count) of each histogram bucket."""
 
     count: int
@@ -62,11 +63,17 @@ class Latency:
 
 
 def recall_latency(metrics: Metrics | None) -> Latency | None:
-    """The latency of recalls from the figures of /metrics; None before the first recall."""
+    """The latency of the recalls of all workers from the figures of /metrics; None before the first recall."""
     if metrics is None:
         return None
-    cumulative = [_sample_sum(metrics, "keepstone_verb_seconds_bucket", le=str(edge)) for edge in BUCKETS]
-    count = _sample_sum(metrics, "keepstone_verb_seconds_count")
+    registry = metrics.all_workers()
+    samples = [sample for family in registry.collect() if family.name == "keepstone_verb_seconds" for sample in family.samples]
+    recalls = [sample for sample in samples if sample.labels.get("verb") in _RECALL_VERBS]
+    buckets: Counter[str] = Counter()
+    for sample in recalls:
+        buckets[sample.labels.get("le", sample.name.rpartition("_")[2])] += int(sample.value)
+    cumulative = [buckets[str(edge)] for edge in BUCKETS]
+    count = buckets["count"]
     if not count:
         return None
     counts = [upper - lower for upper, lower in zip([*cumulative, count], [0, *cumulative], strict=True)]
@@ -75,10 +82,6 @@ def recall_latency(metrics: Metrics | None) -> Latency | None:
     first, last = max(used[0] - 1, 0), min(max(used[-1] + 1, used[0] + 4), len(counts) - 1)
     bins = tuple(zip(labels, counts, strict=True))[first : last + 1]
     return Latency(count, _quantile(cumulative, count, 0.5), _quantile(cumulative, count, 0.95), bins)
-
-
-def _sample_sum(metrics: Metrics, name: str, **labels: str) -> int:
-    return int(sum(metrics.registry.get_sample_value(name, {"verb": verb, **labels}) or 0 for verb in _RECALL_VERBS))
 
 
 def _quantile(cumulative: list[int], count: int, fraction: float) -> float:

@@ -101,12 +101,6 @@ document.addEventListener("click", async (event) => {
     await navigator.clipboard?.writeText($("code", at.parentElement).textContent);
     at.textContent = "Copied";
     setTimeout(() => { at.textContent = "Copy"; }, 1500);
-  } else if (at.matches("[data-theme-toggle]")) {
-    const dark = getComputedStyle(document.documentElement).colorScheme === "dark" ||
-      (!document.documentElement.dataset.theme && matchMedia("(prefers-color-scheme: dark)").matches);
-    const theme = dark ? "light" : "dark";
-    document.documentElement.dataset.theme = theme;
-    document.cookie = `keepstone-theme=${theme}; path=/; max-age=31536000; samesite=strict`;
   }
 });
 
@@ -249,7 +243,6 @@ function byLink() {
 byLink();
 enliven(document);
 $$("form[data-time]").forEach(timeline);
-$$("[data-theme-toggle]").forEach((button) => { button.hidden = false; });
 $$("dialog[open]").forEach((dialog) => { dialog.close(); dialog.showModal(); });
 if (location.hash.length > 1 && document.getElementById(location.hash.slice(1))?.matches("dialog")) open(location.hash.slice(1));
 reviewing();

@@ -14,6 +14,17 @@ document.addEventListener("submit", (event) => {
   button.setAttribute("aria-disabled", "true");
 });
 
+// -- the theme: the system's, light or dark -------------------------------------------------------------------------------
+$$("[data-theme-choice]").forEach((select) => {
+  select.closest("label").hidden = false;
+  select.addEventListener("change", () => {
+    const theme = select.value, root = document.documentElement;
+    if (theme) root.dataset.theme = theme; else delete root.dataset.theme;
+    document.cookie = `keepstone-theme=${theme}; path=/; max-age=${theme ? 31536000 : 0}; samesite=strict`;
+    $$("[data-theme-choice]").forEach((other) => { other.value = theme; });
+  });
+});
+
 // -- the map: drawn from the table next to it --------------------------------------------------------------------------
 function readNodes(table) {
   const nodes = $$("tr[data-name]", table).map((row) => ({
@@ -148,3 +159,63 @@ function drawMap(place) {
 }
 
 $$("[data-map]").forEach(drawMap);
+
+// -- imports: the file is sent with its progress -------------------------------------------------------------------------
+$$("form[data-upload]").forEach((form) => form.addEventListener("submit", (event) => {
+  event.preventDefault();
+  const file = $("input[type=file]", form).files[0], bar = $("progress", form), said = $("[role=status]", form), button = $("button", form);
+  if (!file || button.disabled) return;
+  const request = new XMLHttpRequest();
+  const end = (text, tone) => { button.disabled = false; bar.hidden = true; said.textContent = text; said.className = `note ${tone}`; };
+  button.disabled = true; bar.hidden = false; bar.value = 0; said.className = "small-text";
+  request.upload.addEventListener("progress", ({ loaded, total }) => {
+    bar.value = (100 * loaded) / total;
+    said.textContent = loaded < total ? `${Math.round(bar.value)}% sent` : "The server reads the file…";
+    if (loaded === total) bar.removeAttribute("value");
+  });
+  request.addEventListener("load", () => {
+    if (request.status !== 200) {
+      const page = new DOMParser().parseFromString(request.responseText, "text/html");
+      return end($(".note, .gate p:not(.wordmark):not(.status)", page)?.textContent ?? `The server answered ${request.status}.`, "bad");
+    }
+    const report = JSON.parse(request.responseText);
+    const [error] = report.errors;
+    if (error) return end(`Nothing was imported. Line ${error.line}: ${error.problem}`, "bad");
+    end(`${report.added} imported, ${report.skipped} skipped because they exist already.`, "good");
+  });
+  request.addEventListener("error", () => end("The server cannot be reached. Try again in a moment.", "bad"));
+  request.open("POST", form.getAttribute("action"));
+  request.setRequestHeader("X-Token", form.dataset.upload);
+  request.setRequestHeader("X-Fragment", "1");
+  request.setRequestHeader("Content-Type", "application/jsonl");
+  request.send(file);
+}));
+
+// -- the API explorer: sends what a form describes -------------------------------------------------------------------------
+$$("form[data-api-key]").forEach((form) => form.addEventListener("submit", (event) => event.preventDefault()));
+$$("form[data-api]").forEach((form) => form.addEventListener("submit", async (event) => {
+  event.preventDefault();
+  const answer = $("[data-answer]", form), query = new URLSearchParams(), body = $("[data-body]", form);
+  const headers = {};
+  const key = document.getElementById("api-key").value.trim(), user = document.getElementById("api-user").value.trim();
+  if (key) headers.Authorization = `Bearer ${key}`;
+  if (key && user) headers["X-Keepstone-User"] = user;
+  let path = form.dataset.path;
+  for (const field of $$("[data-in]", form)) {
+    if (field.dataset.in === "path") path = path.replace(new RegExp(`\\{${field.name}(:path)?\\}`), encodeURIComponent(field.value));
+    else if (field.value && field.dataset.in === "query") query.append(field.name, field.value);
+    else if (field.value) headers[field.name] = field.value;
+  }
+  if (body) headers["Content-Type"] = body.value.trim().startsWith("{") || body.value.trim().startsWith("[") ? "application/json" : "application/jsonl";
+  answer.hidden = false;
+  answer.textContent = "…";
+  try {
+    const response = await fetch(path + (query.size ? `?${query}` : ""), { method: form.dataset.method, headers, body: body?.value, credentials: "omit" });
+    const text = await response.text();
+    let shown = text;
+    try { shown = JSON.stringify(JSON.parse(text), null, 2); } catch { /* not JSON */ }
+    answer.textContent = `${response.status} ${response.statusText}\n\n${shown.slice(0, 20000)}`;
+  } catch {
+    answer.textContent = "The server cannot be reached. Try again in a moment.";
+  }
+}));
