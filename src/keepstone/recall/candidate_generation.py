@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from keepstone.ports.values import Vector
-from keepstone.recall.candidates import rarity
+from keepstone.recall.candidates import measure_rarity
 from keepstone.recall.question import Question
 from keepstone.scope_index.columns import View
 from keepstone.scope_index.mapped_index import MappedView, PostingList
@@ -86,7 +86,7 @@ def _weigh_terms(
     """The weight of each word that some record holds: its rarity; related words count in part."""
     weighted: list[tuple[float, PostingList, PostingList]] = []
     for word, hashed, frequency in zip(question.words, hashes, frequencies, strict=True):
-        weight = rarity(count, frequency) * word.related.weight
+        weight = measure_rarity(count, frequency) * word.related.weight
         weighted.append((weight, *postings[hashed]))
         weighted += [
             (weight * similarity, *postings[related])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -153,12 +154,12 @@ def _match_word(view: View, word: QuestionWord, postings: Postings, hashed: int,
         weights = np.zeros(view.size + 1, dtype=np.float32)
         for slots, weight in parts:  # weaker ones first, so that the best is left in each slot
             weights[slots] = weight
-    return TermMatch(rarity(count, document_frequency) * word.related.weight, weights, exact, counts)
+    return TermMatch(measure_rarity(count, document_frequency) * word.related.weight, weights, exact, counts)
 
 
-def rarity(count: int, document_frequency: int) -> float:
+def measure_rarity(count: int, document_frequency: int) -> float:
     """The inverse document frequency of a word that so many of `count` records hold."""
-    return float(np.log1p((max(count, document_frequency) - document_frequency + 0.5) / (document_frequency + 0.5)))
+    return math.log1p((max(count, document_frequency) - document_frequency + 0.5) / (document_frequency + 0.5))
 
 
 def _measure_keywords(view: View, matches: Sequence[TermMatch], total_rarity: float) -> tuple[Column, Column]:
@@ -183,7 +184,9 @@ def choose_candidates(estimates: Column, usable: NDArray[np.bool_], wanted: int,
     else:
         values = estimates if count == len(estimates) else estimates[usable]
         bound = np.partition(values, count - wanted)[count - wanted]
-        better, equal = np.flatnonzero(values > bound), np.flatnonzero(values == bound)
-        slots = np.concatenate([better, equal[len(equal) - (wanted - len(better)) :]])  # of equals the newest
+        slots = np.flatnonzero(values >= bound)
+        if len(slots) > wanted:  # of equals the newest
+            better, equal = np.flatnonzero(values > bound), np.flatnonzero(values == bound)
+            slots = np.concatenate([better, equal[len(equal) - (wanted - len(better)) :]])
         slots = slots if count == len(estimates) else np.flatnonzero(usable)[slots]
     return slots if also is None else np.union1d(slots, [also])

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from keepstone.recall.candidates import MAX_SCORED, Column, FirstPass, Slots, choose_candidates
+from keepstone.recall.candidates import MAX_SCORED, Column, FirstPass, Slots, choose_candidates, measure_rarity
 from keepstone.recall.question import Question
 from keepstone.scope_index.columns import View
 from keepstone.text.time_expressions import closeness
@@ -39,6 +39,7 @@ NAMES: Final = (
     "earliest",  # how old, where the question asks for the first
     "importance",
 )
+_COLUMNS: Final = {name: at for at, name in enumerate(NAMES)}
 _NEIGHBOURS = ((1, "before", 0.8), (1, "after", 0.6), (2, "before", 0.5), (2, "after", 0.4))  # steps, way, weight of its words
 _NEIGHBOUR_WEIGHTS: Final = np.array(
     [[1.0], *([weight] for _, _, weight in _NEIGHBOURS)], dtype=np.float32
@@ -78,7 +79,7 @@ class Features:
         return self.slots if self.passages is None else self.passages
 
     def column(self, name: str) -> Column:
-        column: Column = self.values[:, NAMES.index(name)]
+        column: Column = self.values[:, _COLUMNS[name]]
         return column
 
 
@@ -147,7 +148,7 @@ class _FeatureTable:
         self._values = values
 
     def __call__(self, name: str, column: NDArray[np.generic]) -> None:
-        self._values[:, NAMES.index(name)] = column
+        self._values[:, _COLUMNS[name]] = column
 
 
 def _neighbours(view: View, slots: Slots, unexpired: NDArray[np.bool_]) -> list[Slots]:
@@ -156,10 +157,15 @@ def _neighbours(view: View, slots: Slots, unexpired: NDArray[np.bool_]) -> list[
         return [np.full(len(slots), -1)] * len(_NEIGHBOURS)
     neighbours = []
     current = {"before": slots, "after": slots}
-    for _, way, _ in _NEIGHBOURS:
-        following = np.where(current[way] >= 0, getattr(view, way)[current[way]], -1).astype(np.int64)
-        following[following >= view.size] = -1  # added after this view was taken
-        following[(following >= 0) & ~unexpired[following]] = -1
+    hides = view.live < view.size or unexpired is not view.active
+    for steps, way, _ in _NEIGHBOURS:
+        following = getattr(view, way)[current[way]].astype(np.int64)
+        is_none = following >= view.size  # added after this view was taken
+        if steps > 1:
+            is_none |= current[way] < 0
+        if hides:
+            is_none |= ~unexpired.take(following, mode="clip")
+        following[is_none] = -1
         current[way] = following
         neighbours.append(following)
     return neighbours
@@ -186,28 +192,21 @@ def _put_similarity(put: _FeatureTable, view: View, first: FirstPass, slots: Slo
     put("session", _session_similarity(view, slots, own))
 
 
-def _in_session(view: View, slots: Slots) -> NDArray[np.bool_]:
-    is_message: NDArray[np.bool_] = (view.kinds[slots] == view.code(MESSAGE)) & (view.sessions[slots] != view.code(None))
-    return is_message
-
-
 def _session_similarity(view: View, slots: Slots, own: Column) -> Column:
     """The mean of the three best candidates of a record's session; its own where it has no session."""
     means = own.copy()
-    inside = np.flatnonzero(_in_session(view, slots))
+    inside = np.flatnonzero(view.in_session[slots])
     if not len(inside):
         return means
-    sessions, values = view.sessions[slots[inside]], own[inside]
-    order = np.argsort(-values)
-    order = order[np.argsort(sessions[order], kind="stable")]
-    is_first = np.append(True, np.diff(sessions[order]) != 0)
-    starts = np.flatnonzero(is_first)
-    group = np.cumsum(is_first) - 1
-    best = order[np.arange(len(order)) - starts[group] < 3]
-    group_of = np.empty(len(order), dtype=np.int64)
-    group_of[order] = group
-    sums = np.bincount(group_of[best], weights=values[best])
-    means[inside] = (sums / np.bincount(group_of[best]))[group_of]
+    sessions = view.sessions[slots[inside]]
+    order = np.argsort(sessions * np.float64(16) - own[inside])  # by session, the most similar first
+    inside, sessions = inside[order], sessions[order]
+    edges = np.concatenate([[0], np.flatnonzero(sessions[1:] != sessions[:-1]) + 1, [len(sessions)]])
+    starts, counts = edges[:-1], edges[1:] - edges[:-1]
+    taken = np.minimum(counts, 3)
+    totals = np.zeros(len(sessions) + 1)
+    np.cumsum(own[inside], out=totals[1:])
+    means[inside] = ((totals[starts + taken] - totals[starts]) / taken).repeat(counts)
     return means
 
 
@@ -228,7 +227,6 @@ def _session_bm25(view: View, first: FirstPass, slots: Slots) -> Column:
     """BM25 with the record's session as the document; that of the record where it has no session."""
     if not view.session_count:
         return first.keywords[slots]
-    inside = _in_session(view, slots)
     sessions = view.sessions[slots]
     count = max(1, view.session_count) + _SESSION_PSEUDO_COUNT
     score = np.zeros(len(slots), dtype=np.float32)
@@ -238,16 +236,18 @@ def _session_bm25(view: View, first: FirstPass, slots: Slots) -> Column:
             continue
         counts = None
         if len(match.exact):
-            spoken = _in_session(view, match.exact)
-            exact, times = match.exact[spoken], match.counts[spoken]
+            exact, times = match.exact, match.counts
+            spoken = view.in_session[exact]
+            if not spoken.all():
+                exact, times = exact[spoken], times[spoken]
             counts = np.bincount(view.sessions[exact], weights=times, minlength=len(view.codes)) if len(exact) else None
         frequency = 0 if counts is None else int(np.count_nonzero(counts))
-        rarity = float(np.log1p((max(count, frequency) - frequency + 0.5) / (frequency + 0.5)))
+        rarity = measure_rarity(count, frequency)
         total_rarity += rarity
         if counts is not None:
             here = counts[sessions].astype(np.float32)
             score += np.float32(rarity) * here / (here + np.float32(1.2))
-    bm25: Column = np.where(inside, score / np.float32(total_rarity or 1.0), first.keywords[slots])
+    bm25: Column = np.where(view.in_session[slots], score / np.float32(total_rarity or 1.0), first.keywords[slots])
     return bm25
 
 

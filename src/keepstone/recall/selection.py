@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -61,7 +62,8 @@ def arrange(
     vectors = view.vectors[head_slots]
     similarity = vectors @ vectors.T
     similarity[~view.embedded[head_slots]] = 0.0
-    highest = np.tril(similarity, -1).max()
+    below = _below_diagonal(len(head))
+    highest = similarity.max(initial=0.0, where=below)
     if highest < MIN_ALIKE_COVERED:
         return order, sums  # no two are alike
     positions = _put_newer_first(view, question, head_slots, sums[head], similarity, coverage[head])
@@ -71,17 +73,24 @@ def arrange(
     similarity = similarity[np.ix_(moved, moved)]
     roles, names = view.roles[head_slots][moved], view.names[head_slots][moved]
     same = (similarity >= MIN_SAME) & (roles[:, None] == roles) & (names[:, None] == names)
-    repeats = np.tril(same, -1).any(axis=1)
+    repeats = (same & below).any(axis=1)
     moved = np.concatenate([moved[~repeats], moved[repeats]])
     arranged_sums = sums.copy()
     arranged_sums[head[moved]] = sums[head]
     return np.concatenate([head[moved], order[len(head) :]]), arranged_sums
 
 
+@lru_cache(maxsize=128)
+def _below_diagonal(size: int) -> NDArray[np.bool_]:
+    """Of each place in a square its column is before its row."""
+    return np.tri(size, k=-1, dtype=np.bool_)
+
+
 def _find_repeats(view: View, slots: Slots) -> NDArray[np.bool_]:
     """Which slots hold the same words by the same speaker as an earlier one."""
     keys = view.sums[slots].astype(np.int64) << 31 ^ view.names[slots].astype(np.int64) << 8 ^ view.roles[slots]
-    if len(set(keys.tolist())) == len(keys):
+    ordered = np.sort(keys)
+    if not (ordered[1:] == ordered[:-1]).any():
         return np.zeros(len(slots), dtype=np.bool_)
     _, first, group = np.unique(keys, return_index=True, return_inverse=True)
     repeated = np.ones(len(slots), dtype=np.bool_)
@@ -102,7 +111,7 @@ def _put_newer_first(
     if hint is not None and (hint.order == "earliest" or hint.start is not None or hint.end is not None):
         return positions  # the question names a time itself
     occurred = view.occurred[slots]
-    is_later = np.tril(occurred[:, None] > occurred, -1) & (similarity >= MIN_ALIKE_COVERED)
+    is_later = (occurred[:, None] > occurred) & (similarity >= MIN_ALIKE_COVERED) & _below_diagonal(len(slots))
     pairs = np.argwhere(is_later).tolist()  # row by row, older ones best first
     if not pairs:
         return positions

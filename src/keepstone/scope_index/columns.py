@@ -112,6 +112,12 @@ class View:
         return found
 
     @cached_property
+    def in_session(self) -> NDArray[np.bool_]:
+        """The messages that belong to a session."""
+        found: NDArray[np.bool_] = (self.columns["kinds"] == self.code(MESSAGE)) & (self.columns["sessions"] != self.code(None))
+        return found
+
+    @cached_property
     def steps(self) -> NDArray[np.bool_]:
         """The records that tell what was done for a task, rather than what was said."""
         found: NDArray[np.bool_] = (self.columns["tags"] == self.code(STEP)) & (self.columns["kinds"] == self.code(MESSAGE))

@@ -82,19 +82,13 @@ def find_term(runs: list[Run], term: int) -> tuple[NDArray[np.int64], Counts]:
 def find_terms(runs: list[Run], terms: Sequence[int]) -> list[tuple[NDArray[np.int64], Counts]]:
     """The same for many terms at once."""
     low = np.array(terms, dtype=np.uint64) << np.uint64(32)
-    high = low | _SLOT
-    bounds = [(keys.searchsorted(low), keys.searchsorted(high, side="right")) for keys, _ in runs]
+    edges = np.concatenate([low, low | _SLOT])  # no slot is that high
     found: list[tuple[NDArray[np.int64], Counts]] = [(_NO_SLOTS, _NO_COUNTS)] * len(terms)
-    there = np.zeros(len(terms), dtype=np.bool_)
-    for starts, ends in bounds:
-        there |= ends > starts
-    for at in np.flatnonzero(there).tolist():  # most relatives of a word stand nowhere
-        parts = [
-            (keys[starts[at] : ends[at]], times[starts[at] : ends[at]])
-            for (keys, times), (starts, ends) in zip(runs, bounds, strict=True)
-            if ends[at] > starts[at]
-        ]
-        together = parts[0][0] if len(parts) == 1 else np.concatenate([keys for keys, _ in parts])
-        counts = parts[0][1] if len(parts) == 1 else np.concatenate([times for _, times in parts])
-        found[at] = ((together & _SLOT).astype(np.int64), counts)
+    for keys, counts in runs:
+        bounds = keys.searchsorted(edges).tolist()
+        for at, (start, end) in enumerate(zip(bounds, bounds[len(terms) :], strict=False)):
+            if end > start:  # most relatives of a word stand nowhere
+                slots, times = (keys[start:end] & _SLOT).view(np.int64), counts[start:end]
+                before = found[at]
+                found[at] = (np.append(before[0], slots), np.append(before[1], times)) if len(before[0]) else (slots, times)
     return found

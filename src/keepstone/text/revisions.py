@@ -35,18 +35,14 @@ _OFFSET, _LANE, _SHIFTS = 128, (1 << 24) - 1, range(0, 24 * len(KINDS), 24)  # o
 _TOKEN = re.compile(r"[a-z]+(?:'[a-z]+)?|[.!?,:;]|\d+")
 _MAX_CHARS = 600
 _NAME = re.compile(r"\b[A-ZÀ-ÖØ-Þ][\w'’-]*\w")
-_SENTENCE_START = re.compile(r"(?:^|[.!?:;]\s+|[\"“(]\s*)$")
-_SELF = re.compile(r"\b(?:i|i'm|i've|i'd|i'll|me|my|mine|we|we're|we've|we'd|we'll|us|our|ours|the user|user)\b", re.IGNORECASE)
-_OTHER = re.compile(r"\b(?:he|she|they|his|her|their|him|them|he's|she's|they're|they've)\b", re.IGNORECASE)
+_SELF = re.compile(r"\b(?:i|i'm|i've|i'd|i'll|me|my|mine|we|we're|we've|we'd|we'll|us|our|ours|the user|user)\b")
+_OTHER = re.compile(r"\b(?:he|she|they|his|her|their|him|them|he's|she's|they're|they've)\b")
 _KIN = re.compile(
     r"\b(?:mother|mum|mom|mama|father|dad|papa|brother|sister|son|daughter|wife|husband|partner|girlfriend|boyfriend|fianc[ée]e?"
     r"|aunt|uncle|cousin|niece|nephew|grandm\w+|grandf\w+|grandpa|granddad|granny|nan|grandson|granddaughter|boss|manager"
-    r"|colleague|neighbours?|neighbors?|flatmate|roommate|friend|team|godchild|twins|kids|children|in-laws)\b",
-    re.IGNORECASE,
+    r"|colleague|neighbours?|neighbors?|flatmate|roommate|friend|team|godchild|twins|kids|children|in-laws)\b"
 )
-_NUMBER = re.compile(
-    r"\d|\b(?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|half past|noon|midnight)\b", re.IGNORECASE
-)
+_NUMBER = re.compile(r"\d|\b(?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|half past|noon|midnight)\b")
 _AFTER_NAME = re.compile(
     r"(?: and [A-Z]\w+)?(?:'s)? (?:is|has|was|lives|works|[a-z]+s|died|moved|got|quit|left|now|sold|passed)\b"
 )
@@ -75,16 +71,16 @@ def read_statement(text: str) -> StatementReading:
     """Read one statement; of a long text the beginning."""
     head = _head(text)
     names = _names(head)
-    kin = frozenset(match[0].lower() for match in _KIN.finditer(head))
+    lowered = head.lower()
     return StatementReading(
         kinds=classify_statement(text),
         names=names,
         words=frozenset(term for term in terms(head) if term not in STOP_WORDS),
-        of_self=_SELF.search(head) is not None,
-        of_other=_OTHER.search(head) is not None,
-        kin=kin,
+        of_self=_SELF.search(lowered) is not None,
+        of_other=_OTHER.search(lowered) is not None,
+        kin=frozenset(_KIN.findall(lowered)),
         subject=_subject(head, names),
-        numbered=_NUMBER.search(head) is not None,
+        numbered=_NUMBER.search(lowered) is not None,
     )
 
 
@@ -133,9 +129,15 @@ def _names(text: str) -> frozenset[str]:
         word = match[0].removesuffix("'s").lower()
         if word in STOP_WORDS or word.startswith(("i'", "we'")):
             continue
-        if not _SENTENCE_START.search(text[: match.start()]) or match[0].endswith("'s") or _AFTER_NAME.match(text[match.end() :]):
+        if not _starts_sentence(text[: match.start()]) or match[0].endswith("'s") or _AFTER_NAME.match(text, match.end()):
             found.add(word)
     return frozenset(found)
+
+
+def _starts_sentence(before: str) -> bool:
+    """Whether a sentence begins after this text."""
+    last = before.rstrip()[-1:]
+    return not before or last in tuple('"“(') or (last in tuple(".!?:;") and before[-1].isspace())
 
 
 def _subject(text: str, names: frozenset[str]) -> str:

@@ -89,8 +89,9 @@ WHERE r.scope = ? AND r.id = ?
 WHERE r.scope = ? AND r.key = ? AND r.status = 'active' AND (r.expires_at IS NULL OR r.expires_at > ?)
 
 -- name: record_by_sequences
+-- By their numbers; the plus keeps the index of scopes out, which would only be a detour.
 {record}
-WHERE r.scope = ? AND r.sequence IN (SELECT value FROM json_each(?))
+WHERE +r.scope = ? AND r.sequence IN (SELECT value FROM json_each(?))
 
 -- name: record_alike
 -- Records that may say the same as a new one.
