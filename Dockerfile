@@ -1,7 +1,9 @@
 # The keepstone server, with PostgreSQL and Redis: docker build --tag keepstone .
 # Every package is checked by its hash; nothing is compiled, and nothing of the build stage but two folders is in the image.
 
-FROM python:3.13-slim AS build
+# `make image-digests` writes the digest of today into .env; --build-arg takes it from anywhere.
+ARG PYTHON_IMAGE=python:3.13-slim
+FROM ${PYTHON_IMAGE} AS build
 WORKDIR /build
 COPY requirements/run.txt requirements/deploy.txt ./requirements/
 RUN python -m venv /opt/keepstone \
@@ -14,7 +16,7 @@ RUN python -m pip wheel --no-cache-dir --no-deps --no-build-isolation --wheel-di
     && /opt/keepstone/bin/python -m pip uninstall --yes pip \
     && mkdir /data
 
-FROM python:3.13-slim
+FROM ${PYTHON_IMAGE}
 ENV PATH=/opt/keepstone/bin:$PATH \
     PYTHONDONTWRITEBYTECODE=1 \
     PYTHONUNBUFFERED=1 \

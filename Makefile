@@ -7,7 +7,7 @@ VENV := .venv
 unexport PYTHONDONTWRITEBYTECODE
 BIN := $(VENV)/bin
 
-.PHONY: run demo test unit environments frameworks frameworks-shared frameworks-strands frameworks-crewai encrypted lint types format bench generate docs audit sbom fuzz clean
+.PHONY: run demo test unit environments frameworks frameworks-shared frameworks-strands frameworks-crewai encrypted lint types format bench generate docs audit sbom fuzz image-digests clean
 
 run: $(VENV)/.ready
 	@$(BIN)/keepstone serve --first-key keepstone.key
@@ -73,6 +73,15 @@ sbom: .venv-sbom/bin/cyclonedx-py
 	@$(PYTHON) -m venv .venv-sbom
 	@$(call INSTALL_LOCKED,.venv-sbom,-r requirements/sbom.txt)
 	@touch $@
+
+# The images of Dockerfile and compose.yaml by the digests that their tags have today, for .env, which compose reads. Needs a network.
+IMAGES = PYTHON_IMAGE=python:3.13-slim POSTGRES_IMAGE=pgvector/pgvector:pg18 REDIS_IMAGE=redis:8-alpine
+image-digests:
+	@set -e; touch .env; grep -vE '^(PYTHON|POSTGRES|REDIS)_IMAGE=' .env > .env.new || true; \
+	for image in $(IMAGES); do \
+		digest=$$(docker buildx imagetools inspect "$${image#*=}" --format '{{.Manifest.Digest}}'); \
+		echo "$$image@$$digest" | tee -a .env.new; \
+	done; chmod 600 .env.new; mv .env.new .env
 
 # Ten minutes of fuzzing over every parser of text from outside; by coverage where atheris is installed (pip install atheris).
 FUZZ_SECONDS ?= 600

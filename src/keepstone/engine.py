@@ -117,7 +117,8 @@ class Engine:
     def transfer(self) -> Transfer:
         from keepstone.maintenance.transfer import Transfer
 
-        transfer = Transfer(self.target, self.store, self.writing.embedder, self._accesses, self._indexing, self._buffer)
+        beside = (self._indexing, self._buffer, self.settings.encrypted)
+        transfer = Transfer(self.target, self.store, self.writing.embedder, self._accesses, *beside)
         self._embedding.append(transfer)
         return transfer
 
@@ -164,7 +165,7 @@ class Engine:
             self.learner,
             self.consolidator,
             self.makers.model,
-            lambda scope, path, *choice: self.transfer.write_lines(path, chat_lines(self.store, scope, *choice)),
+            lambda scope, path, plain, *choice: self.transfer.write_lines(path, chat_lines(self.store, scope, *choice), plain),
         )
 
     @cached_property

@@ -399,14 +399,13 @@ class Memory:
 
         return Upkeep(self._scope, self._engine.upkeep_jobs)
 
-    def export(self, path: Path, *, everything: bool = False, progress: Progress | None = None) -> int:
+    def export(self, path: Path, *, everything: bool = False, plaintext: bool = False, progress: Progress | None = None) -> int:
         """Write the scope as JSONL, a record with its history on each line. Returns the number of lines.
 
         With `everything`: all that is stored about this user in this tenant, with every agent: memories and their history,
-        states, jobs, reviews, audit entries. It answers access requests and cannot be imported."""
-        if everything:
-            return self._engine.transfer.export_everything(self._scope, path, progress)
-        return self._engine.transfer.export(self._scope, path, progress)
+        states, jobs, reviews, audit entries. It answers access requests and cannot be imported. The file is not encrypted: of an
+        encrypted store it is written only with `plaintext`."""
+        return self._engine.transfer.export(self._scope, path, everything, plaintext, progress)
 
     def import_(self, path: Path, *, source: str | None = None, progress: Progress | None = None) -> ImportReport:
         """Read an export into this scope: all lines or, if any is bad, none. Records that exist are skipped. Sources stay as the

@@ -250,6 +250,8 @@ def use(store: PostgresStore) -> None:
     (
         store.audit_log.last(scope),
         store.audit_log.count(scope),
+        store.audit_log.places(scope, [sequence]),
+        store.audit_log.number_at(scope, 1),
         store.audit_log.days(scope, day),
         store.audit_log.verify("t8"),
         store.audit_log.note_foreign(scope, [("get", "m_8_2_1")]),

@@ -52,13 +52,6 @@ def test_the_services_are_those_of_the_page() -> None:
 
 
 @pytest.mark.parametrize("name", SERVICES)
-def test_an_image_has_a_version(name: str) -> None:
-    image, _, tag = SERVICES[name]["image"].rpartition(":")
-    assert image
-    assert tag not in ("", "latest")
-
-
-@pytest.mark.parametrize("name", SERVICES)
 def test_a_service_says_whether_it_is_well(name: str) -> None:
     check = SERVICES[name].get("healthcheck")
     if name == "keepstone":  # as the image says
@@ -123,8 +116,19 @@ def test_what_must_last_is_on_a_volume_and_the_buffer_is_not() -> None:
 
 
 # -- the Dockerfile -------------------------------------------------------------------------------------------------
-def test_every_stage_begins_with_a_named_version() -> None:
-    assert given("FROM") == ["python:3.13-slim AS build", "python:3.13-slim"]
+def test_every_image_has_a_version_and_can_be_pinned_by_digest() -> None:
+    """No image floats: each is named with a version, and a variable that takes a digest stands before it."""
+    assert given("FROM") == ["${PYTHON_IMAGE} AS build", "${PYTHON_IMAGE}"]
+    named = dict(rest.split("=") for rest in given("ARG"))
+    named["build"] = COMPOSE["x-keepstone"]["build"]["args"]["PYTHON_IMAGE"]
+    named |= {name: service["image"] for name, service in SERVICES.items() if service["image"] != "keepstone:local"}
+    images = {re.sub(r"^\$\{[A-Z]+_IMAGE:-(.*)\}$", r"\1", image) for image in named.values()}
+    assert images == {"python:3.13-slim", "pgvector/pgvector:pg18", "redis:8-alpine"}
+    assert all(":-" in image for name, image in named.items() if name != "PYTHON_IMAGE"), "a digest can be given"
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    assert all(f"_IMAGE={image}" in makefile for image in images), "make image-digests asks for the same"
+    for path in [ROOT / "Dockerfile", ROOT / "compose.yaml", *ROOT.glob("deploy/**/*.yaml")]:
+        assert not re.search(r":latest\b", path.read_text(encoding="utf-8")), f"{path} names a floating image"
 
 
 def test_the_image_runs_as_an_unprivileged_user() -> None:

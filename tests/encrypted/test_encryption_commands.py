@@ -5,15 +5,19 @@ from __future__ import annotations
 import json
 import os
 import random
+import shutil
 import subprocess
 import sys
 import time
 from pathlib import Path
 
+import apsw
 import pytest
 
 from keepstone import Memory
 from keepstone.errors import KeepstoneError
+from keepstone.stores.sqlite import encryption
+from keepstone.stores.sqlite.free_space import uncleared_pages
 from tests.faults.support import environment
 
 KEYS = {"one": "the first passphrase", "two": "7d" * 32}
@@ -67,6 +71,25 @@ def test_a_store_is_encrypted_rekeyed_and_decrypted(path: Path, tmp_path: Path) 
     assert contents(path, None) == facts
 
 
+def test_a_key_change_that_fails_leaves_no_bytes_of_deleted_rows(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pages of the log that it writes into the old file are cleared like any other."""
+    filled(path)
+    with Memory.open(path, embedder="none") as memory:
+        for record in memory.list(limit=60):
+            memory.update(record.id, record.content + " It was heavy." * 9)
+        shutil.copy(path, path.with_name("copy.db"))
+        shutil.copy(f"{path}-wal", path.with_name("copy.db-wal"))  # as a kill leaves them
+    copy = path.with_name("copy.db")
+    monkeypatch.setattr(encryption, "_write", lambda *given: (_ for _ in ()).throw(OSError("no space")))
+    with pytest.raises(OSError, match="no space"):
+        encryption.change_key(str(copy), None, KEYS["two"], 5)
+    monkeypatch.undo()
+    db = apsw.Connection(str(copy))
+    assert uncleared_pages(db) == 0
+    db.close()
+    assert len(contents(copy, None)) == len(FACTS)
+
+
 def test_a_store_in_use_is_not_touched(path: Path) -> None:
     facts = filled(path)
     with Memory.open(path, embedder="none") as memory:
@@ -104,7 +127,9 @@ def test_a_kill_leaves_the_old_file_or_the_new_one(path: Path, tmp_path: Path) -
             assert contents(path, after) == facts
         key = after
     assert False in seen, "no command was killed before its end"
-    names = {name for name in os.listdir(tmp_path) if not name.startswith(".memory.db.")}
+    journal = tmp_path / "memory.db-journal"  # a kill may leave it behind
+    assert not journal.exists() or not any(journal.read_bytes()[:8]), "it is never one that would be played back"
+    names = {name for name in os.listdir(tmp_path) if not name.startswith(".memory.db.")} - {journal.name}
     assert names == {"memory.db", "two"}
 
 

@@ -8,9 +8,10 @@ from typing import Any, cast
 
 import pytest
 
-from keepstone import Memory
+from keepstone import Client, Memory
 from keepstone.errors import ConfigurationError
 from keepstone.settings import Settings
+from tests.server.running import running
 
 KEY = {"encryption_key": "a passphrase"}
 
@@ -42,3 +43,19 @@ def test_files_of_requests_stay_in_memory_where_the_store_is_encrypted(monkeypat
 
     assert folder(KEY).parent == tmp_path
     assert folder({}).parent != tmp_path
+
+
+def test_every_surface_asks_before_it_writes_in_the_clear(path: Path, tmp_path: Path) -> None:
+    with Memory.open(path, user="alice") as memory, running(memory) as server, Client(server.url, server.key()) as client:
+        memory.conversation("evening").add("user", "I fed Quillfeather today.")
+        memory.conversation("evening").add("assistant", "Well done.")
+        memory._engine.transfer._encrypted = True  # as with a key, for which this environment has no cipher
+        for each in (memory, client):
+            out = tmp_path / f"{type(each).__name__}.jsonl"
+            for write in (each.export, each.conversation.export_chats):
+                with pytest.raises(ConfigurationError, match="the store is encrypted, and this file would not be"):
+                    write(out)
+                assert not out.exists()
+                assert write(out, plaintext=True) > 0
+                assert "Quillfeather" in out.read_text()
+                out.unlink()

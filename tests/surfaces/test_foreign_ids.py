@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import base64
+import itertools
+import json
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +14,8 @@ import pytest
 
 from keepstone import Memory
 from keepstone.errors import Conflict, KeepstoneError, NotFound
+from keepstone.ports.maintenance import Flag
+from keepstone.ports.queue import JobDraft
 from keepstone.types import FOREIGN_REQUESTS
 
 ABSENT = "m_0000000000000000"
@@ -150,6 +155,47 @@ def test_numbers_and_cursors_tell_nothing_of_others(ada: Memory) -> None:
     assert not raw.startswith(b"[")
     assert len({each[:4] for each in (raw, raw[8:])}) == 2
     assert [record.key for record in eve.list(limit=2, cursor=cursor)] == ["bicycle 1", "bicycle 0"]
+
+
+def test_numbers_of_reviews_jobs_and_tickets_tell_nothing_of_others(ada: Memory, tmp_path: Path) -> None:
+    """The same work in a scope gives the same numbers, however much others do in between, and they work."""
+
+    def work(memory: Memory, between: Callable[[], None]) -> dict[str, list[int]]:
+        store = memory._engine.store
+        for at in range(2):
+            between()
+            fact = memory.remember(f"Eve has bicycle {at}.", key=f"bicycle {at}").id or ""
+            old = memory.remember(f"Eve rented boat {at} in 2019.", ttl=0.001).id or ""
+            store.jobs.add(memory.scope, JobDraft("learn", f"s{at}", datetime.now(UTC)), [fact])
+            store.reviews.add(memory.scope, [Flag(fact, "stale", "it is old")])
+            while not memory.upkeep.lapse().ids:
+                assert memory.get(old) is not None
+        between()
+        exported = tmp_path / f"{memory.scope.user}.jsonl"
+        memory.export(exported, everything=True)
+        rows = [json.loads(line) for line in exported.read_text().splitlines()]
+        return {
+            "reviews": [item.number for item in memory.review],
+            "listed": [item.number for item in memory.review.list(after=memory.review.list(limit=1)[0].number)],
+            "jobs": [job.number for job in memory.jobs.list()],
+            "tickets": [archived.ticket for archived in memory.upkeep.archived()],
+            **{what: [row["number"] for row in rows if row["what"] == what] for what in ("job", "review", "audit")},
+        }
+
+    eve, omar = ada.with_scope(user="eve"), ada.with_scope(user="omar")
+    alone = work(eve, lambda: None)
+    notes = itertools.count()
+    amid = work(omar, lambda: [ada.remember(f"Ada keeps note {next(notes)}.", key=f"note {at}") for at in range(3)] and None)
+    assert amid == alone
+    assert max(alone["audit"]) == len(alone["audit"])
+    assert omar.review.resolve(amid["reviews"][1], "keep").id == omar.get(key="bicycle 1").id
+    assert [item.number for item in omar.review] == amid["reviews"][:1]
+    omar.jobs.drop(amid["jobs"][0])
+    assert [job.number for job in omar.jobs.list()] == amid["jobs"][1:]
+    assert len(omar.upkeep.undo(amid["tickets"][0])) == 1
+    for refused in (lambda: omar.review.resolve(10**6, "keep"), lambda: omar.jobs.drop(10**6)):
+        with pytest.raises(NotFound):
+            refused()
 
 
 def test_keys_sessions_and_idempotency_keys_are_not_shared(ada: Memory, id: str) -> None:

@@ -23,7 +23,6 @@ from keepstone.cli.output import Output, out, write_json
 from keepstone.cli.progress import progress
 from keepstone.errors import ConfigurationError, ValidationError
 from keepstone.ports.serialize import document
-from keepstone.settings import Settings
 
 if TYPE_CHECKING:
     from keepstone.importing import ImportSummary, Outcome
@@ -48,23 +47,13 @@ def export(
     Each line is a record with its history. An existing file is replaced atomically. With --everything, states, jobs, reviews
     and the audit log are written too; such a file cannot be imported.
     """
-    _check_plaintext(call, plaintext)
     what = "line" if everything else "record"
     with call.open(missing="refuse") as memory, progress(call, "exporting") as bar:
-        count = memory.export(file, everything=everything, progress=bar)
+        count = memory.export(file, everything=everything, plaintext=plaintext, progress=bar)
     call.answer(
         {"path": file, f"{what}s": count},
         lambda out: out.line(("exported", "bold green"), f"  {render.plural(count, what)} to {file}"),
     )
-
-
-def _check_plaintext(call: Invocation, agreed: bool) -> None:
-    """Refuse to write texts of an encrypted store in the clear unless that was asked for."""
-    if call.url is None and not agreed and Settings.load().encrypted:
-        raise ConfigurationError(
-            "the store is encrypted, and this file would not be: add --plaintext, or copy the store with 'keepstone backup', "
-            "which keeps the key."
-        )
 
 
 @o.command(app, "import")
@@ -214,9 +203,8 @@ def chats(
 
     The file is JSONL, with a conversation or a task on each line. An existing file is replaced atomically.
     """
-    _check_plaintext(call, plaintext)
     with call.open(missing="refuse") as memory:
-        count = memory.conversation.export_chats(file, format=format, only_successes=only_successes)
+        count = memory.conversation.export_chats(file, format=format, only_successes=only_successes, plaintext=plaintext)
     call.answer(
         {"path": file, "chats": count},
         lambda out: out.line(("exported", "bold green"), f"  {render.plural(count, 'chat')} to {file}"),

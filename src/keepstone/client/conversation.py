@@ -151,8 +151,11 @@ class ConversationsVerbs(RemoteGroup):
     list = route(Conversations.list, "GET", "/conversations", "sessions", result="sessions", bounds={"limit": (1, MAX_SESSIONS)})
 
     @verb(Conversations.export_chats)
-    def export_chats(self, path: Path, *, format: str = "openai", only_successes: bool = False) -> Plan[int]:
-        lines, _ = yield from self._wire.fetch("/v1/chats", path, format=format, only_successes=only_successes)
+    def export_chats(
+        self, path: Path, *, format: str = "openai", only_successes: bool = False, plaintext: bool = False
+    ) -> Plan[int]:
+        options: dict[str, Any] = {"format": format, "only_successes": only_successes, "plaintext": plaintext or None}
+        lines, _ = yield from self._wire.fetch("/v1/chats", path, **options)
         return lines
 
 

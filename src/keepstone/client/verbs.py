@@ -185,8 +185,10 @@ class RemoteVerbs(Remote):
 
     # -- files ----------------------------------------------------------------------------------------------------
     @verb(Memory.export)
-    def export(self, path: Path, *, everything: bool = False, progress: Progress | None = None) -> Plan[int]:
-        lines, _ = yield from self._wire.fetch("/v1/export", path, everything=True if everything else None)
+    def export(
+        self, path: Path, *, everything: bool = False, plaintext: bool = False, progress: Progress | None = None
+    ) -> Plan[int]:
+        lines, _ = yield from self._wire.fetch("/v1/export", path, everything=everything or None, plaintext=plaintext or None)
         if progress is not None:
             progress(lines, lines)
         return lines

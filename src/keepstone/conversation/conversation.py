@@ -48,7 +48,7 @@ class Sessions:
     learner: Learner
     consolidator: ConversationConsolidator
     make_model: Callable[[Any], ChatModel | None]
-    export_chats: Callable[[Scope, Path, str, bool], int]
+    export_chats: Callable[[Scope, Path, bool, str, bool], int]
 
     def open(self, scope: Scope, session: str, limits: Mapping[str, Any]) -> Conversation:
         """One session of a scope."""
@@ -203,11 +203,14 @@ class Conversations:
         """List the sessions, the one with the newest message first."""
         return self._sessions.store.message_log.sessions(self._scope, check_int(limit, "limit", 1, MAX_SESSIONS))
 
-    def export_chats(self, path: str | PathLike[str], *, format: str = "openai", only_successes: bool = False) -> int:
+    def export_chats(
+        self, path: str | PathLike[str], *, format: str = "openai", only_successes: bool = False, plaintext: bool = False
+    ) -> int:
         """Write every conversation and task as a line of chat messages for fine-tuning (JSONL). Returns the number of lines.
 
-        `format` is "openai" or "anthropic"; `only_successes` leaves out tasks that failed."""
-        return self._sessions.export_chats(self._scope, Path(path), format, only_successes)
+        `format` is "openai" or "anthropic"; `only_successes` leaves out tasks that failed. The file is not encrypted: of an
+        encrypted store it is written only with `plaintext`."""
+        return self._sessions.export_chats(self._scope, Path(path), plaintext, format, only_successes)
 
 
 def _has_words(text: str, wanted: Sequence[tuple[str, Sequence[str]]]) -> bool:

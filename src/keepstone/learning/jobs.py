@@ -17,6 +17,7 @@ from typing import TypeVar
 from keepstone.errors import NotFound, StoreClosed, ValidationError
 from keepstone.learning.extraction import KIND, FactExtractor, JobReport
 from keepstone.ports.forks import reset_after_fork
+from keepstone.ports.maintenance import with_places
 from keepstone.ports.queue import Job, JobState
 from keepstone.ports.stores import Clock, Progress, Store
 from keepstone.recall.query import check_int
@@ -177,7 +178,8 @@ class ScopeJobs:
         """The jobs, oldest first: waiting, running or failed."""
         if state not in (None, "waiting", "running", "failed"):
             raise ValidationError(f"state is {state!r:.40}: use waiting, running or failed.")
-        return self._store.jobs.list(self._scope, state=state, limit=check_int(limit, "limit", 1, 10_000))
+        found = self._store.jobs.list(self._scope, state=state, limit=check_int(limit, "limit", 1, 10_000))
+        return with_places(self._store.audit_log, self._scope, found)
 
     def run(self, *, progress: Progress | None = None) -> WorkReport:
         """Process all waiting jobs now, in this process."""
@@ -185,7 +187,7 @@ class ScopeJobs:
 
     def retry(self, number: int | None = None) -> int:
         """Queue one failed job again, or all of them. Returns their number. Raises NotFound."""
-        count = self._store.jobs.retry(self._scope, None if number is None else check_job_number(number))
+        count = self._store.jobs.retry(self._scope, None if number is None else self._stored_number(number))
         if number is not None and not count:
             raise NotFound(f"there is no failed job {number} in this scope: list the jobs to see their numbers.")
         self._queue.wake()
@@ -193,8 +195,11 @@ class ScopeJobs:
 
     def drop(self, number: int) -> None:
         """Remove a job from the queue; its messages stay. Raises NotFound."""
-        if not self._store.jobs.drop(self._scope, check_job_number(number)):
+        if not self._store.jobs.drop(self._scope, self._stored_number(number)):
             raise NotFound(f"there is no job {number} in this scope: list the jobs to see their numbers.")
+
+    def _stored_number(self, number: int) -> int:
+        return self._store.audit_log.number_at(self._scope, check_job_number(number))
 
 
 def check_job_number(number: int) -> int:

@@ -168,7 +168,8 @@ class Compactor:
                 run.note_problem(group, self._discard(scope, receipt, group))
                 return
             run.digests.append(receipt.id or "")
-            run.tickets.append(self._store.sequence_of(scope, receipt.id or "") or 0)
+            ticket = self._store.sequence_of(scope, receipt.id or "") or 0
+            run.tickets.append(self._store.audit_log.places(scope, [ticket])[ticket])
         run.groups.append(tuple(record.id for record in group))
         run.saved += sum(estimate_tokens(record.content) for record in group) - estimate_tokens(text)
 

@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from typing import get_args
 
 from keepstone.errors import ValidationError
-from keepstone.ports.maintenance import KEPT, Age, ArchivedRecord, ArchiveReason
+from keepstone.ports.maintenance import KEPT, Age, ArchivedRecord, ArchiveReason, with_places
 from keepstone.ports.stores import Clock, Store
 from keepstone.ports.values import Selector
 from keepstone.recall.access import AccessCounter
@@ -127,19 +127,22 @@ class Retention:
 
     def archived(self, *, limit: int = 1000) -> Sequence[ArchivedRecord]:
         """The archived records, the longest archived first, each with its reason and time."""
-        return self._store.retention.archived(self._scope, limit=check_int(limit, "the limit", 1, _MAX_ARCHIVED))
+        found = self._store.retention.archived(self._scope, limit=check_int(limit, "the limit", 1, _MAX_ARCHIVED))
+        return with_places(self._store.audit_log, self._scope, found, "ticket")
 
     def _archive(self, found: Sequence[Record], why: ArchiveReason, dry_run: bool = False) -> ArchiveReport:
         ids = tuple(record.id for record in found)
         ticket = self._store.retention.archive(self._scope, ids, why)[1] if ids and not dry_run else 0
         if ticket and self._store.states.get(self._scope, _CLOCK_STATE) is None:
             self._store_spans([(self._clock(), self._clock())])
-        return ArchiveReport(ids, tuple(found), dry_run, ticket, why)
+        shown = self._store.audit_log.places(self._scope, [ticket])[ticket]
+        return ArchiveReport(ids, tuple(found), dry_run, shown, why)
 
     # -- restoring ------------------------------------------------------------------------------------------------
     def undo(self, ticket: int) -> tuple[str, ...]:
         """Restore what one job archived, by the `ticket` of its report. Returns the restored ids."""
-        return tuple(self._store.retention.undo(self._scope, check_int(ticket, "ticket", 1, 2**62)))
+        stored = self._store.audit_log.number_at(self._scope, check_int(ticket, "ticket", 1, 2**62))
+        return tuple(self._store.retention.undo(self._scope, stored))
 
     def restore(self, ids: Iterable[str]) -> int:
         """Restore these records, unless the same was remembered again. Returns the number restored."""

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, get_args
 
 from keepstone.errors import Conflict, NotFound, ValidationError
-from keepstone.ports.maintenance import REVIEW_STATES, ReviewItem, ReviewState
+from keepstone.ports.maintenance import REVIEW_STATES, ReviewItem, ReviewState, with_places
 from keepstone.ports.stores import Store
 from keepstone.recall.query import check_int
 from keepstone.types import UNTRUSTED, Receipt, Record, Scope, clean_name
@@ -41,13 +41,18 @@ class ReviewList:
         if state not in REVIEW_STATES:
             raise ValidationError(f"state is {state!r:.40}: use {', '.join(REVIEW_STATES)}.")
         limit, after = check_int(limit, "limit", 1, 10_000), check_int(after, "after", 0, 2**62)
-        return self._store.reviews.list(self._scope, state=state, limit=limit, after=after)
+        return self._page(state, limit, self._store.audit_log.number_at(self._scope, after))[0]
+
+    def _page(self, state: ReviewState, limit: int, after: int) -> tuple[Sequence[ReviewItem], int]:
+        """Items after a number of the store, with the numbers that callers see, and the store's number of the last."""
+        items = self._store.reviews.list(self._scope, state=state, limit=limit, after=after)
+        return with_places(self._store.audit_log, self._scope, items), items[-1].number if items else 0
 
     def __iter__(self) -> Iterator[ReviewItem]:
-        after = 0
-        while page := self._store.reviews.list(self._scope, limit=_PAGE, after=after):
+        page, after = self._page("open", _PAGE, 0)
+        while page:
             yield from page
-            after = page[-1].number
+            page, after = self._page("open", _PAGE, after)
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
@@ -64,14 +69,15 @@ class ReviewList:
         if (content is None) is (decision == "correct"):
             raise ValidationError("correct needs content: what the memory should say." if content is None else
                                   f"content goes with correct, not with {decision}.")  # fmt: skip
-        item = self._store.reviews.get(self._scope, number)
+        stored = self._store.audit_log.number_at(self._scope, number)
+        item = self._store.reviews.get(self._scope, stored)
         if item is None or item.state != "open":
             raise NotFound(f"there is no open review {number} in this scope: the list shows those that wait for a decision.")
         if item.record is None:
             raise NotFound(f"memory {item.id} was forgotten since it was flagged: there is nothing left to decide.")
         receipt = self._carry_out(item, item.record, decision, content, by)
         if receipt.action != "refused":
-            self._store.reviews.settle(self._scope, number, _STATES[decision], by)  # release may have done so already
+            self._store.reviews.settle(self._scope, stored, _STATES[decision], by)  # release may have done so already
         return receipt
 
     def resolve_many(self, numbers: Sequence[int], decision: Decision, *, by: str = "user") -> Sequence[Receipt]:

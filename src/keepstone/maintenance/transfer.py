@@ -19,7 +19,7 @@ from keepstone.distribution import export_format
 from keepstone.errors import ConfigurationError, EmbedderError, KeepstoneError, TooLarge, ValidationError
 from keepstone.maintenance.files import check_writable, whole
 from keepstone.ports.caches import Buffer
-from keepstone.ports.maintenance import ARCHIVE_REASONS
+from keepstone.ports.maintenance import ARCHIVE_REASONS, with_places
 from keepstone.ports.stores import Embedder, Progress, Store
 from keepstone.ports.values import ImportRow, RecordExport, Support
 from keepstone.ports.vectors import embed_texts
@@ -59,6 +59,7 @@ class Transfer:
         accesses: AccessCounter,
         indexing: Indexing | None = None,
         buffer: Buffer | None = None,
+        encrypted: bool = False,
     ) -> None:
         self._own = {Path(f"{Path(target).resolve()}{ending}") for ending in ("", "-wal", "-shm", "-journal")}
         self._store = store
@@ -66,22 +67,37 @@ class Transfer:
         self._accesses = accesses
         self._indexing = indexing
         self._buffer = buffer
+        self._encrypted = encrypted
 
-    def export(self, scope: Scope, path: str | PathLike[str], progress: Progress | None) -> int:
-        """Write the scope to a file, whole or not at all."""
+    def export(
+        self, scope: Scope, path: str | PathLike[str], all_of_user: bool, plaintext: bool, progress: Progress | None
+    ) -> int:
+        """Write the scope, or everything stored about its user, to a file."""
         self._accesses.flush()
-        total = self._store.count(scope)
-        return self.write_lines(path, map(line_of, self._store.export_records(scope)), total, progress)
+        if all_of_user:
+            return self.write_lines(path, everything(self._store, scope), plaintext, 0, progress)
+        return self.write_lines(
+            path, map(line_of, self._store.export_records(scope)), plaintext, self._store.count(scope), progress
+        )
 
-    def export_everything(self, scope: Scope, path: str | PathLike[str], progress: Progress | None) -> int:
-        """Write everything stored about a user."""
-        self._accesses.flush()
-        return self.write_lines(path, everything(self._store, scope), 0, progress)
+    def check_plaintext(self, agreed: bool) -> None:
+        """Refuse to write texts of an encrypted store in the clear unless that was asked for."""
+        if self._encrypted and not agreed:
+            raise ConfigurationError(
+                "the store is encrypted, and this file would not be: ask for it with plaintext (plaintext=True, --plaintext), or "
+                "copy the store with backup, which keeps the key."
+            )
 
     def write_lines(
-        self, path: str | PathLike[str], lines: Iterable[str], total: int = 0, progress: Progress | None = None
+        self,
+        path: str | PathLike[str],
+        lines: Iterable[str],
+        plaintext: bool,
+        total: int = 0,
+        progress: Progress | None = None,
     ) -> int:
         """Write lines to a file, all of them or none. How many."""
+        self.check_plaintext(plaintext)
         target = check_writable(path)
         if target.resolve() in self._own:
             raise ConfigurationError(f"{target} belongs to the store itself: export to another file.")
@@ -208,12 +224,12 @@ def everything(store: Store, scope: Scope) -> Iterator[str]:
             yield _item_line("memory", each, json.loads(line_of(archive)))
         for name, value in store.states.all(each):
             yield _item_line("state", each, {"name": name, "value": value})
-        for job in store.jobs.list(each, limit=_MAX_ROWS):
+        for job in with_places(store.audit_log, each, store.jobs.list(each, limit=_MAX_ROWS)):
             yield _item_line("job", each, _item_fields(job))
         for state in ("open", "kept", "corrected", "retired"):
-            for item in store.reviews.list(each, state=state, limit=_MAX_ROWS):
+            for item in with_places(store.audit_log, each, store.reviews.list(each, state=state, limit=_MAX_ROWS)):
                 yield _item_line("review", each, {name: value for name, value in _item_fields(item).items() if name != "record"})
-        for row in store.audit(each, limit=_MAX_ROWS):
+        for row in with_places(store.audit_log, each, store.audit(each, limit=_MAX_ROWS)):
             yield _item_line("audit", each, _item_fields(row))
 
 

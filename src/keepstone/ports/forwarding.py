@@ -184,6 +184,8 @@ class ForwardingAuditLog:
     note = _forward(AuditLog.note, "_audit_log")
     note_foreign = _forward(AuditLog.note_foreign, "_audit_log")
     count = _forward(AuditLog.count, "_audit_log")
+    places = _forward(AuditLog.places, "_audit_log")
+    number_at = _forward(AuditLog.number_at, "_audit_log")
     last = _forward(AuditLog.last, "_audit_log")
     days = _forward(AuditLog.days, "_audit_log")
     verify = _forward(AuditLog.verify, "_audit_log")

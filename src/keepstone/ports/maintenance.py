@@ -6,10 +6,10 @@ Records archived together share a number, their ticket.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Literal, Protocol, get_args
+from typing import Any, Literal, Protocol, TypeVar, get_args
 
 from keepstone.types import Record, Scope, ScopeSummary
 
@@ -189,6 +189,13 @@ class AuditLog(Protocol):
     def count(self, scope: Scope) -> int:
         """The number of the scope's entries."""
 
+    def places(self, scope: Scope, numbers: Collection[int]) -> Mapping[int, int]:
+        """Which of the scope's entries each of these numbers is, from 1. Callers are shown places: the store's numbers count what
+        others do."""
+
+    def number_at(self, scope: Scope, place: int) -> int:
+        """The number of the entry at a place; beyond the last a number that no entry has."""
+
     def last(self, scope: Scope) -> int:
         """The number of the scope's last entry, 0 if there is none. Every change of a record advances it. Cheap to read."""
 
@@ -197,3 +204,13 @@ class AuditLog(Protocol):
 
     def verify(self, tenant: str, head: str | None = None) -> ChainReport:
         """Verify a tenant's hash chain; with `head`, that hash must be in it."""
+
+
+T = TypeVar("T")
+
+
+def with_places(log: AuditLog, scope: Scope, items: Sequence[T], field: str = "number") -> list[T]:
+    """Items of a scope, which the store numbers by audit entries, with the places of these entries instead."""
+    places = log.places(scope, {getattr(item, field) for item in items})
+    changed: list[Any] = [replace(item, **{field: places[getattr(item, field)]}) for item in items]  # type: ignore[type-var]
+    return changed

@@ -193,6 +193,7 @@ add_verb(router, _LEARN, _learn, model=request_model(_LEARN, source=(str | None,
 class ChatsParams(QueryParams):
     format: Literal["openai", "anthropic"] = "openai"
     only_successes: bool = False
+    plaintext: bool = False
 
 
 @router.get(

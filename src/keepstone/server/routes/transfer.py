@@ -22,9 +22,11 @@ _BINARY: dict[str, Any] = {"schema": {"type": "string", "format": "binary"}}
 
 
 class ExportParams(QueryParams):
-    """`everything`: all data of the user, with every agent, for a subject access request. It cannot be imported."""
+    """`everything`: all data of the user, with every agent, for a subject access request. It cannot be imported.
+    `plaintext`: of an encrypted store too; what is sent is not encrypted at rest."""
 
     everything: bool = False
+    plaintext: bool = False
 
 
 class ImportParams(QueryParams):
@@ -43,9 +45,8 @@ async def export(caller: CurrentCaller, params: Annotated[ExportParams, Query()]
     """The scope as JSONL, one record with its history per line; or all data of the user."""
     caller.require(READ, person="an export")
     memory = caller.memory
-    if not params.everything:
-        return await send_file(caller, memory.export, JSONL, "memories.jsonl")
-    return await send_file(caller, lambda path: memory.export(path, everything=True), JSONL, "everything.jsonl")
+    name = "everything.jsonl" if params.everything else "memories.jsonl"
+    return await send_file(caller, lambda path: memory.export(path, **params.model_dump()), JSONL, name)
 
 
 @router.post(

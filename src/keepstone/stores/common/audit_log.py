@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
+from itertools import accumulate
 from typing import Any
 
 from keepstone.ports.maintenance import ChainReport
+from keepstone.stores.common.rows import packed
 from keepstone.stores.common.scope_catalog import StorePart
 from keepstone.stores.common.transaction import Transaction
 from keepstone.stores.common.write_context import GENESIS, audit, chain_hash
@@ -14,7 +16,7 @@ from keepstone.text.times import instant, micros
 from keepstone.types import FOREIGN_REQUESTS, Scope
 
 _MAX_NAMED_IDS = 5  # in the entry of a foreign request
-_NEVER = 2**62  # the chain start of a tenant without chained entries
+_NEVER = 2**62  # no entry has this number: the chain start of a tenant without chained entries, and a place beyond the last
 
 
 class StoredAuditLog(StorePart):
@@ -38,6 +40,20 @@ class StoredAuditLog(StorePart):
     def count(self, scope: Scope) -> int:
         with self._catalog.reading(scope) as (db, number):
             return int(db.one("audit_count", (number,))[0])
+
+    def places(self, scope: Scope, numbers: Collection[int]) -> Mapping[int, int]:
+        if not numbers:
+            return {}
+        with self._catalog.reading(scope) as (db, number):
+            rows = db.all("audit_places", (number, packed(sorted(set(numbers)))))
+        return dict(zip((row[0] for row in rows), accumulate(int(row[1]) for row in rows), strict=True))
+
+    def number_at(self, scope: Scope, place: int) -> int:
+        if place < 1:
+            return 0
+        with self._catalog.reading(scope) as (db, number):
+            row = db.one("audit_at", (number, place - 1))
+        return _NEVER if row is None else int(row[0])
 
     def last(self, scope: Scope) -> int:
         with self._catalog.reading(scope) as (db, number):

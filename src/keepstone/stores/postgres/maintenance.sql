@@ -15,6 +15,15 @@ SELECT max(number) FROM audit WHERE tenant = :tenant AND scope = $1
 -- name: audit_count
 SELECT count(*) FROM audit WHERE tenant = :tenant AND scope = $1
 
+-- name: audit_places
+-- Of each number how many entries there are after the number before it.
+SELECT value, (SELECT count(*) FROM audit WHERE tenant = :tenant AND scope = $1 AND number > previous AND number <= value)
+FROM (SELECT value::bigint, lag(value::bigint, 1, 0::bigint) OVER (ORDER BY value::bigint) AS previous
+    FROM jsonb_array_elements_text($2::jsonb) AS value) AS asked ORDER BY value
+
+-- name: audit_at
+SELECT number FROM audit WHERE tenant = :tenant AND scope = $1 ORDER BY number LIMIT 1 OFFSET $2
+
 -- name: audit_days
 SELECT min(at) AS first FROM audit WHERE tenant = :tenant AND scope = $1 AND at >= $2 GROUP BY at / 86400000000 ORDER BY first
 

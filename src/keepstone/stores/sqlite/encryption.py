@@ -20,7 +20,7 @@ import apsw
 from keepstone.distribution import install_command
 from keepstone.errors import ConfigurationError, StoreBusy
 from keepstone.stores.sqlite import files
-from keepstone.stores.sqlite.free_space import CLEARED
+from keepstone.stores.sqlite.free_space import CLEARED, vfs_for
 from keepstone.stores.sqlite.transaction import sql
 
 _ITERATIONS = 600_000  # of PBKDF2-HMAC-SHA256, as OWASP advises; 'PRAGMA kdf_iter' for other programs that open the file
@@ -76,7 +76,7 @@ def change_key(path: str, old: str | None, new: str | None, busy_timeout: float)
     old_raw = None if old is None else raw_key(old, files.read_salt(target))
     handle = os.open(target, os.O_RDWR)  # closed last: closing it lets go of this process's locks on the file
     try:
-        source = apsw.Connection(str(target), flags=apsw.SQLITE_OPEN_READWRITE)
+        source = apsw.Connection(str(target), flags=apsw.SQLITE_OPEN_READWRITE, vfs=vfs_for(old))
         try:
             _lock_alone(source, str(target), old_raw, busy_timeout)
             with files.replacing(target) as draft:
@@ -86,7 +86,7 @@ def change_key(path: str, old: str | None, new: str | None, busy_timeout: float)
         _discard(handle)
     finally:
         os.close(handle)
-    for leftover in (f"{target}-wal", f"{target}-shm"):
+    for leftover in (f"{target}-wal", f"{target}-shm", f"{target}-journal"):
         with contextlib.suppress(OSError):
             os.unlink(leftover)
     if new is not None:  # an encrypted store has its index in memory

@@ -23,6 +23,14 @@ SELECT max(number) FROM audit WHERE scope = ?
 -- name: audit_count
 SELECT count(*) FROM audit WHERE scope = ?
 
+-- name: audit_places
+-- Of each number how many entries there are after the number before it.
+SELECT value, (SELECT count(*) FROM audit WHERE scope = ?1 AND number > previous AND number <= value)
+FROM (SELECT value, lag(value, 1, 0) OVER (ORDER BY value) AS previous FROM json_each(?2)) ORDER BY value
+
+-- name: audit_at
+SELECT number FROM audit WHERE scope = ? ORDER BY number LIMIT 1 OFFSET ?
+
 -- name: audit_days
 SELECT min(at) AS first FROM audit WHERE scope = ? AND at >= ? GROUP BY at / 86400000000 ORDER BY first
 

@@ -210,6 +210,16 @@ class MaintenanceContract(NeedsStore):
         assert bound.audit(AWAY) == []
         assert bound.count(HOME) == 0
 
+    def test_an_entry_has_a_place_in_its_scope_that_others_do_not_move(self, bound: Store) -> None:
+        notes = [bound.audit_log.note(scope, "serve", "denied", "key:a") for scope in (AWAY, HOME, AWAY, AWAY, HOME, HOME, AWAY)]
+        mine = [notes[1], notes[4], notes[5]]
+        assert bound.audit_log.places(HOME, mine[::-1]) == dict(zip(mine, (1, 2, 3), strict=True))
+        assert bound.audit_log.places(HOME, mine[2:]) == {mine[2]: 3}
+        assert bound.audit_log.places(HOME, [0]) == {0: 0}
+        assert bound.audit_log.places(HOME, []) == {}
+        assert [bound.audit_log.number_at(HOME, place) for place in (0, 1, 2, 3)] == [0, *mine]
+        assert bound.audit_log.number_at(HOME, 4) > max(notes)
+
     def test_asking_for_anothers_record_is_noted(self, bound: Store) -> None:
         theirs, mine = add_id(bound, "theirs", AWAY), add_id(bound, "mine")
         before = len(bound.audit(AWAY))
