@@ -69,7 +69,7 @@ SIGNATURES = {
     "tools": "*, allow_forget=False, format='anthropic'",
     "call_tool": "name, input, *, allow_forget=None",
     "system_prompt": "query='', *, max_tokens=1500",
-    "export": "path, *, everything=False, progress=None",
+    "export": "path, *, everything=False, plaintext=False, progress=None",
     "import_": "path, *, source=None, progress=None",
     "backup": "path, *, progress=None",
     "close": "",
