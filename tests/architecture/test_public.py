@@ -85,7 +85,7 @@ GROUPS = {
     (Conversations, "__call__"): "session, **limits",
     (Conversations, "list"): "*, limit=100",
     (Conversations, "recent"): "n=20",
-    (Conversations, "export_chats"): "path, *, format='openai', only_successes=False",
+    (Conversations, "export_chats"): "path, *, format='openai', only_successes=False, plaintext=False",
     (Upkeep, "doctor"): "*, progress=None",
 }
 TWINS = [
