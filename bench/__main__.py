@@ -30,6 +30,7 @@ NAMES = (
     "failover",
     "history",
     "hooks",
+    "backfill",
     "report",
 )
 

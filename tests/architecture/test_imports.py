@@ -94,6 +94,7 @@ MAY: dict[str, tuple[str, ...]] = {
         "maintenance.external_files",
         "maintenance.health",
         "write.request",
+        "write.blocks",
         "memory",
         "client",
     ),

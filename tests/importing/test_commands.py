@@ -65,6 +65,7 @@ def test_a_good_import_ends_with_nought_and_answers_with_json(tmp_path: Path) ->
         "problems": [],
         "dry_run": False,
         "sample": [],
+        "skipped": {},
         "refused": 0,
     }
     assert json.loads(process("import", "chatgpt.zip", "--json", cwd=tmp_path).stdout)["counts"] == {"duplicate": 11}

@@ -17,7 +17,6 @@ import typer
 
 from keepstone.cli import options as o
 from keepstone.cli.coding_agents import create_folder, user_folder
-from keepstone.cli.coding_agents.project import project_agent
 from keepstone.cli.invocation import Invocation
 from keepstone.cli.output import Output, err, out, write_json
 from keepstone.distribution import install_command
@@ -213,6 +212,8 @@ def mcp(
             f"KEEPSTONE_URL names a server, and this command needs a store: point the MCP client at "
             f"{url.rstrip('/')}/mcp, or unset KEEPSTONE_URL."
         )
+    from keepstone.importing.project import project_agent
+
     try:
         from keepstone.server.mcp.stdio import serve
     except ImportError as error:

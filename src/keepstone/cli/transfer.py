@@ -59,14 +59,25 @@ def export(
 @o.command(app, "import")
 def import_(
     call: Invocation,
-    path: Annotated[str, typer.Argument(metavar="PATH", help="A file, an archive or a folder; - reads standard input.")],
+    path: Annotated[
+        str,
+        typer.Argument(
+            metavar="PATH",
+            help="A file, an archive or a folder; - reads standard input. Or a coding agent whose sessions are imported: "
+            "claude-code, codex, gemini-cli or cursor.",
+        ),
+    ],
+    place: Annotated[
+        str | None,
+        typer.Argument(metavar="[FOLDER]", help="Of a coding agent: where its sessions are.", show_default="its own folder"),
+    ] = None,
     format: Annotated[
         str,
         typer.Option(
             "--from",
             metavar="NAME",
             help="The format: auto, keepstone, mem0, letta, zep, langmem, chatgpt, claude, markdown, lines, bullets, csv, "
-            "json or files.",
+            "json, files or a coding agent.",
         ),
     ] = "auto",
     dry_run: o.DryRun = False,
@@ -75,12 +86,16 @@ def import_(
         typer.Option("--field", metavar="NAME=COLUMN", help="The column of a field: content=note, tag=topic; may be repeated."),
     ] = None,
     users: Annotated[
-        str,
+        str | None,
         typer.Option(
             metavar="HOW",
-            help="For memories of several users: one refuses them, each uses a scope per user, all uses this scope.",
+            help="For memories of several users or projects: one refuses them, each uses a scope for each, all uses this scope.",
+            show_default="one, of coding agents each",
         ),
-    ] = "one",
+    ] = None,
+    learn: Annotated[
+        bool, typer.Option("--learn", help="Take what was said as your own words and look for facts in it, as hooks do.")
+    ] = False,
     report: Annotated[
         str | None,
         typer.Option(metavar="FILE", help="Write the result of each entry to a file, as JSONL.", show_default=False),
@@ -95,9 +110,24 @@ def import_(
     systems (mem0, Letta, Zep and Graphiti, LangMem, archives of ChatGPT and Claude, folders of Markdown) are imported one by one
     with the source import:NAME. Of plain files each line (lines), bullet (bullets), row (csv) or object (json) is a memory;
     --field names columns, and what is left is metadata. Importing again adds only new entries; --dry-run shows a sample.
-    """
-    from keepstone.importing.flow import format_of
 
+    Sessions of a coding agent go into the store of its hooks, memory.db in the user's data folder, unless --db names another;
+    each project has a scope of its own, and tool calls are kept as steps.
+    """
+    from keepstone.cli.coding_agents.connect import find_sessions
+    from keepstone.importing.coding_agents import CLIENTS
+    from keepstone.importing.flow import format_of, import_from
+
+    if path in CLIENTS and (place is not None or not os.path.exists(path)):
+        format, path = path, place or str(find_sessions(path))
+    elif place is not None:
+        raise ValidationError(
+            f"import takes one path, or a coding agent and a path: {path!r:.60} is none of {', '.join(CLIENTS)}."
+        )
+    if format in CLIENTS:
+        from keepstone.cli.serve import choose_store
+
+        call = choose_store(call)
     if path == "-":
         path = _save_input()
     found = format_of(path, format)
@@ -106,7 +136,8 @@ def import_(
         with call.open() as memory:
             return _import_own(call, memory, path, source)
     with call.open(missing="empty" if dry_run else "create") as memory:
-        return _import_foreign(call, memory, path, found, dry_run, users, report, source, columns)
+        run = partial(import_from, memory, path, format=found, dry_run=dry_run, users=users, source=source, fields=columns)
+        return _import_foreign(call, partial(run, learn=learn), path, report)
 
 
 def _import_own(call: Invocation, memory: Memory, path: str, source: str | None) -> int:
@@ -116,19 +147,7 @@ def _import_own(call: Invocation, memory: Memory, path: str, source: str | None)
     return PROBLEMS if done.errors else OK
 
 
-def _import_foreign(
-    call: Invocation,
-    memory: Memory,
-    path: str,
-    format: str,
-    dry_run: bool,
-    users: str,
-    report: str | None,
-    source: str | None,
-    fields: dict[str, str],
-) -> int:
-    from keepstone.importing import import_from
-
+def _import_foreign(call: Invocation, run: Callable[..., ImportSummary], path: str, report: str | None) -> int:
     if report is not None:
         target = Path(os.path.realpath(report))
         if target == Path(os.path.realpath(call.db)) or target.is_relative_to(os.path.realpath(path)):
@@ -145,9 +164,7 @@ def _import_foreign(
 
     with write_report(report) as record_outcome, progress(call, "importing") as bar:
         try:
-            done = import_from(
-                memory, path, format=format, dry_run=dry_run, users=users, source=source, fields=fields, each=record, progress=bar
-            )
+            done = run(each=record, progress=bar)
         except KeyboardInterrupt:
             kept = f"{render.plural(count, 'entry', 'entries')} of {path} {'was' if count == 1 else 'were'} imported and kept"
             raise KeyboardInterrupt(f"interrupted: {kept}; run the same command again to go on.") from None
@@ -254,6 +271,8 @@ def render_summary(out: Output, done: ImportSummary, path: str, report: str | No
     for action, meaning in _ACTION_MEANINGS.items():
         if count := done.counts.get(action, 0):
             out.line(f"    {count:>{width}}  ", (f"{action:<12}", _ACTION_STYLES.get(action, "")), meaning)
+    for reason, count in list(done.skipped.items())[:_MAX_SHOWN_PROBLEMS]:
+        out.line(f"    {'':>{width}}  ", (f"{count:>12} × ", "dim"), reason)
     for text in done.sample:
         out.line(("    e.g. ", "dim"), text)
     for outcome in done.problems[:_MAX_SHOWN_PROBLEMS]:

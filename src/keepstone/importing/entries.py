@@ -48,6 +48,7 @@ class Entry:
     name: str | None = None
     owner: str = ""
     note: str = ""
+    blocks: tuple[Mapping[str, Any], ...] = ()  # of a message that is more than text
 
     @property
     def final(self) -> str:
@@ -81,6 +82,7 @@ class ImportSummary:
     problems: tuple[Outcome, ...] = ()
     dry_run: bool = False
     sample: tuple[str, ...] = ()  # of a dry run: the first texts
+    skipped: Mapping[str, int] = field(default_factory=dict)  # why entries were skipped, and how many
 
     @property
     def refused(self) -> int:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from keepstone.errors import ConfigurationError, KeepstoneError, ValidationError
-from keepstone.importing import chatgpt, claude, markdown, plain, zep
+from keepstone.importing import chatgpt, claude, coding_agents, markdown, plain, zep
 from keepstone.importing.entries import Entry, Found, ImportSummary, Outcome, read_memories
 from keepstone.importing.writer import Writer
 from keepstone.maintenance.external_exports import langmem_parts, letta_parts, mem0_parts, recognise_rows
@@ -47,6 +47,7 @@ class System:
     entries: Callable[[list[Document]], Iterator[Found]]
     wanted: Callable[[Document], bool] = lambda document: True
     owner: Literal["user", "agent"] = "user"
+    users: str = "one"  # unless the caller says
 
     def read(self, path: PathOrText, fields: dict[str, str] | None = None) -> Iterator[Found]:
         """The entries of a path."""
@@ -54,6 +55,8 @@ class System:
             return plain.entries(self.name, path, fields or {})
         if self.name == "markdown":
             return markdown.entries(path)
+        if self.name in coding_agents.CLIENTS:
+            return coding_agents.entries(self.name, path)
         found = [document for document in documents(path) if self.wanted(document)]
         if not found:
             raise ConfigurationError(
@@ -72,6 +75,7 @@ SYSTEMS: dict[str, System] = {
         System("chatgpt", chatgpt.entries, chatgpt.wanted),
         System("claude", claude.entries, claude.wanted),
         *(System(name, lambda found: iter(())) for name in ("markdown", *plain.FORMATS)),
+        *(System(name, lambda found: iter(()), owner="agent", users="each") for name in coding_agents.CLIENTS),
     )
 }
 FORMATS = (*SYSTEMS, "keepstone")
@@ -127,9 +131,10 @@ def import_from(
     *,
     format: str = "auto",
     dry_run: bool = False,
-    users: str = "one",
+    users: str | None = None,
     source: str | None = None,
     fields: Mapping[str, str] | None = None,
+    learn: bool = False,
     each: Callable[[Outcome], None] | None = None,
     progress: Progress | None = None,
 ) -> ImportSummary:
@@ -137,9 +142,10 @@ def import_from(
 
     `format` is auto or one of FORMATS. Every entry counts as said by
     "import:<format>", unless `source` names something else. `users`: "one" refuses a file with the memories of several users,
-    "each" uses a scope per user (of Letta: per agent), "all" puts all of them into this scope. `each` is called with every
-    outcome, `progress` with (done, total). `fields` maps fields of a memory to columns of CSV or JSON:
-    {"content": "note"}. Running it again adds only what is new.
+    "each" uses a scope per user (of Letta: per agent, of coding agents: per project), "all" puts all of them into this scope.
+    None: each project of a coding agent has a scope, of other systems one. `learn` counts what was said as the words of those who
+    said it and looks for facts in it, as hooks do. `each` is called with every outcome, `progress` with (done, total). `fields`
+    maps fields of a memory to columns of CSV or JSON: {"content": "note"}. Running it again adds only what is new.
 
     Raises ConfigurationError for a path that cannot be read, ValidationError for invalid options, and what the verbs of a memory
     raise; an invalid entry is in the summary."""
@@ -149,18 +155,21 @@ def import_from(
         outcomes = _import_own(memory, path, source, dry_run, progress)
     else:
         outcomes = import_each(
-            memory, path, format=found, dry_run=dry_run, users=users, source=source, fields=fields, progress=progress
+            memory, path, format=found, dry_run=dry_run, users=users, source=source, fields=fields, learn=learn, progress=progress
         )
     counts: Counter[str] = Counter()
+    skipped: Counter[str] = Counter()
     problems: list[Outcome] = []
     for outcome in outcomes:
         counts[outcome.action] += 1
         if outcome.action == "refused" and len(problems) < _MAX_PROBLEMS:
             problems.append(outcome)
+        if outcome.action == "skipped" and (outcome.reason in skipped or len(skipped) < _MAX_PROBLEMS):
+            skipped[outcome.reason] += 1
         if each is not None:
             each(outcome)
     sample = _sample(found, path, fields) if dry_run and found != "keepstone" else ()
-    return ImportSummary(found, counts.total(), dict(counts), tuple(problems), dry_run, sample)
+    return ImportSummary(found, counts.total(), dict(counts), tuple(problems), dry_run, sample, dict(skipped.most_common()))
 
 
 def _sample(format: str, path: PathOrText, fields: Mapping[str, str] | None) -> tuple[str, ...]:
@@ -175,9 +184,10 @@ def import_each(
     *,
     format: str = "auto",
     dry_run: bool = False,
-    users: str = "one",
+    users: str | None = None,
     source: str | None = None,
     fields: Mapping[str, str] | None = None,
+    learn: bool = False,
     progress: Progress | None = None,
 ) -> Iterator[Outcome]:
     """Import an export of another system and yield the outcome of each entry once it is stored."""
@@ -185,26 +195,29 @@ def import_each(
     name = format_of(path, format)
     if name == "keepstone":
         raise ValidationError("an export of keepstone is imported whole or not at all: use import_from or memory.import_.")
+    if learn and source is not None:
+        raise ValidationError("with learn, messages count as the words of those who said them: leave source out.")
     by = f"import:{name}" if source is None else clean_name(source, "source")
     system, columns = SYSTEMS[name], plain.check_fields(fields)
     read = partial(system.read, path, columns)
-    return _import_batches(memory, system, read, by, dry_run, users, progress)
+    make_writer = partial(Writer, system=name, by=by, dry_run=dry_run, learn=learn)
+    return _import_batches(memory, system, read, make_writer, users or system.users, progress)
 
 
-def _check_users(users: str) -> None:
-    if users not in USERS:
+def _check_users(users: str | None) -> None:
+    if users is not None and users not in USERS:
         raise ValidationError(f"users is {users!r:.40}: use {', '.join(USERS)}.")
 
 
 def _import_batches(
-    memory: Target, system: System, read: Read, by: str, dry_run: bool, users: str, progress: Progress | None
+    memory: Target, system: System, read: Read, make_writer: Callable[[Target], Writer], users: str, progress: Progress | None
 ) -> Iterator[Outcome]:
     total, done = _count_entries(system, read, users), 0
     writers: dict[str, Writer] = {}
     for (owner, session), batch in _batches(_with_owners(system, read) if users == "each" else read(), users):
         if owner not in writers:
             scope = {} if not owner else {system.owner: owner}
-            writers[owner] = Writer(memory.with_scope(**scope) if scope else memory, system.name, by, dry_run)
+            writers[owner] = make_writer(memory.with_scope(**scope) if scope else memory)
         yield from _write_batch(writers[owner], session, batch)
         done += len(batch)
         if progress is not None:

@@ -13,6 +13,7 @@ from keepstone.errors import Conflict, NotFound, RateLimited, ValidationError
 from keepstone.importing.entries import Done, Entry, Outcome
 from keepstone.text.times import now
 from keepstone.types import Message, Metadata, Receipt
+from keepstone.write.blocks import text_of
 from keepstone.write.request import WriteRequest
 
 if TYPE_CHECKING:
@@ -31,13 +32,23 @@ T = TypeVar("T")
 
 
 class Writer:
-    """Brings entries into one scope. `by` is whose word they are; with `dry_run` nothing is written."""
+    """Brings entries into one scope. `by` is whose word they are; with `dry_run` nothing is written, with `learn` messages
+    count as the words of those who said them, and facts are looked for in them."""
 
-    def __init__(self, memory: Target, system: str, by: str, dry_run: bool, wait: Callable[[float], None] = time.sleep) -> None:
+    def __init__(
+        self,
+        memory: Target,
+        system: str,
+        by: str,
+        dry_run: bool,
+        learn: bool = False,
+        wait: Callable[[float], None] = time.sleep,
+    ) -> None:
         self._memory = memory
         self._system = system
         self._by = by
         self._dry_run = dry_run
+        self._learn = learn
         self._wait = wait
         self._known: KnownMemories | None = None
         self._talks: OrderedDict[str, KnownMessages] = OrderedDict()
@@ -191,10 +202,11 @@ class Writer:
     def _append(self, session: str, entries: Sequence[Entry]) -> list[Outcome]:
         if self._dry_run:
             return [_check_items(entry, self._items(entry)) for entry in entries]
+        by = None if self._learn else self._by
         try:
             receipts = self._write(
                 [self._message(entry) for entry in entries],
-                lambda left: self._memory.ingest(left, session=session, extract=False, source=self._by),
+                lambda left: self._memory.ingest(left, session=session, extract=self._learn, source=by),
             )
         except ValidationError as error:  # one of them: nothing was stored
             if len(entries) == 1:
@@ -207,7 +219,7 @@ class Writer:
 
     def _message(self, entry: Entry) -> Message:
         metadata = provenance(self._system, entry)
-        return Message(entry.role or "user", entry.content, name=entry.name, at=entry.at, metadata=metadata)
+        return Message(entry.role or "user", entry.blocks or entry.content, name=entry.name, at=entry.at, metadata=metadata)
 
     # -- limits ---------------------------------------------------------------------------------------------------
     def _remember_all(self, items: Sequence[dict[str, Any]]) -> list[Receipt]:
@@ -293,7 +305,7 @@ class KnownMemories:
             page = memory.list(filter={f"{IMPORTED}.from": system}, limit=_PAGE, cursor=cursor)
             for record in page:
                 self.records[record.id] = record.version
-                id = _id(record.metadata, system)
+                id = origin_id(record.metadata, system)
                 if id:
                     self.named[id] = (record.id, digest(record.content))
                 else:
@@ -311,13 +323,13 @@ class KnownMessages:
         self._ids: set[str] = set()
         self._said: set[tuple[str, bytes]] = set()
         for message in memory.conversation(session):
-            id = _id(message.metadata, system)
+            id = origin_id(message.metadata, system)
             if id is None:
                 continue
-            if id and "[redacted:" not in id:
+            if id and "[redacted:" not in id and not (system == "cursor" and id.startswith("byte ")):  # as hooks count
                 self._ids.add(id)
-            elif isinstance(message.content, str):
-                self._said.add((message.role, digest(message.content)))
+            else:
+                self._said.add((message.role, digest(text_of(message.content))))
 
     def holds(self, entry: Entry) -> bool:
         """Whether a message is there."""
@@ -332,10 +344,13 @@ class KnownMessages:
                 self._ids.add(entry.id[:400])
 
 
-def _id(metadata: Metadata, system: str) -> str | None:
-    """What a record was called where it came from; "" if nothing, None if it came from elsewhere."""
+def origin_id(metadata: Metadata, system: str) -> str | None:
+    """What a record was called where it came from, by an import or by hooks; "" if nothing, None if it came from elsewhere."""
     origin = metadata.get(IMPORTED)
-    if not isinstance(origin, dict) or origin.get("from") != system:
+    if isinstance(origin, dict) and origin.get("from") == system:
+        id = origin.get("id")
+    elif metadata.get("client") == system:
+        id = metadata.get("transcript_id")
+    else:
         return None
-    id = origin.get("id")
     return id if isinstance(id, str) else ""

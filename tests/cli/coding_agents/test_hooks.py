@@ -19,8 +19,8 @@ import pytest
 
 from keepstone import Memory
 from keepstone.cli.coding_agents.hooks import HookHandler, read_transcript
-from keepstone.cli.coding_agents.project import find_project
 from keepstone.errors import RateLimited
+from keepstone.importing.project import find_project
 from tests.cli.support import process, surroundings
 
 

@@ -95,6 +95,14 @@ def get_client(name: str) -> Mapping[str, Any]:
     return table[name]
 
 
+def find_sessions(name: str) -> Path:
+    """Where a client keeps its sessions. Raises ConfigurationError if there are none."""
+    path = _locate(get_client(name)["sessions"])
+    if not path.exists():
+        raise ConfigurationError(f"{name} has kept no sessions in {path}: name the folder, or the file.")
+    return path
+
+
 def list_clients(launch: Launch) -> list[ClientState]:
     """Every client with its state."""
     found = []

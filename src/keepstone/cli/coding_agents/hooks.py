@@ -8,21 +8,21 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
 from keepstone.cli.coding_agents import create_folder
 from keepstone.cli.coding_agents.connect import get_client
-from keepstone.cli.coding_agents.project import project_agent
-from keepstone.errors import RateLimited, ValidationError
+from keepstone.errors import RateLimited
+from keepstone.importing.project import project_agent
+from keepstone.importing.transcripts import Said, read_transcript
+from keepstone.importing.writer import origin_id
 from keepstone.memory import Memory
 from keepstone.recall.render import CLOSE, OPEN, escape_text, render_line
-from keepstone.text.times import parse_time
-from keepstone.types import MESSAGE, Message, Receipt, Record
+from keepstone.types import MESSAGE, Receipt, Record
 
 START_TOKENS, PROMPT_TOKENS = 1200, 500  # budgets of what is injected
 _CHARS_PER_TOKEN = 4
@@ -34,12 +34,6 @@ _MAX_THREAD_CHARS = 200
 _BATCH_MESSAGES = 100
 _FACT_KINDS = ("value", "fact", "note")
 _PROFILE_TAGS = ("profile", "preference", "preferences")
-
-_REMINDER = re.compile(r"<system-reminder>.*?</system-reminder>|<memory note=.*?</memory>", re.DOTALL)
-_INSERTED = re.compile(r"\s*(?:<[a-z][\w-]*>|Caveat: The messages below were generated|# AGENTS\.md instructions)")
-_ROLES = {"user": "user", "assistant": "assistant", "gemini": "assistant", "model": "assistant"}
-_TEXT_BLOCKS = ("text", "input_text", "output_text")
-_MAX_BYTES = 256 * 1024 * 1024
 
 
 class HookHandler:
@@ -109,7 +103,9 @@ class HookHandler:
             return
         mark = self._folder / f"{hashlib.sha256(f'{client} {session} {path}'.encode()).hexdigest()[:32]}.json"
         start = _read_mark(mark)
-        known = {message.metadata.get("transcript_id") for message in memory.conversation(session).last(2 * _BATCH_MESSAGES)}
+        conversation = memory.conversation(session)
+        there = conversation.last(2 * _BATCH_MESSAGES) if start else conversation  # an import may have stored the session before
+        known = {origin_id(message.metadata, client) for message in there}
         batch: list[Said] = []
         for said in read_transcript(path, start):
             batch.append(said)
@@ -122,11 +118,13 @@ class HookHandler:
     def _store(self, memory: Memory, client: str, session: str, batch: Sequence[Said], known: set[Any], mark: Path) -> None:
         """Store a batch, then how far it goes: after a kill in between, its messages are known by their ids. What a rate limit
         refuses is left for the next time. Raises RateLimited."""
-        new = [said for said in batch if said.id not in known]
+        first = {said.id: said for said in reversed(batch)}  # Gemini CLI writes an entry again when it has changed
+        new = [said for said in batch if said.id not in known and first[said.id] is said]
         messages = [replace(said.message, metadata={"client": client, "transcript_id": said.id}) for said in new]
         receipts = memory.ingest(messages, session=session) if messages else []
         late = next((said.id for said, receipt in zip(new, receipts, strict=True) if _is_limited(receipt)), None)
         taken = list(takewhile(lambda said: said.id != late, batch))
+        known.update(said.id for said in taken)
         if taken:
             create_folder(self._folder)
             temporary = mark.with_suffix(".new")
@@ -208,89 +206,3 @@ def _take(records: Iterable[Record], chars: int) -> list[Record]:
             break
         taken.append(record)
     return taken
-
-
-# -- transcripts -----------------------------------------------------------------------------------------------------------
-# Claude Code, Codex and Cursor append a JSON object a line; Gemini CLI writes one JSON document, or lines as well. Only text that
-# the user and the model wrote is read: tool calls, their results, thoughts and what the client itself inserts are left out.
-@dataclass(frozen=True, slots=True)
-class Said:
-    """A message, its id in the transcript, and where the transcript goes on after it."""
-
-    message: Message
-    id: str
-    next: int
-
-
-def read_transcript(path: str | Path, start: int = 0) -> Iterator[Said]:
-    """The messages from a position on: a byte in a file of lines, a number of messages in a document. A last line that is not
-    complete yet is left for later."""
-    path = Path(path)
-    with path.open("rb") as file:
-        document = path.suffix == ".json" and file.read(1) in (b"{", b"[")
-        if document:
-            file.seek(0)
-            yield from _read_document(file.read(_MAX_BYTES), start)
-            return
-        file.seek(start)
-        position = start
-        for line in file:
-            if not line.endswith(b"\n"):
-                return
-            position += len(line)
-            try:
-                entry = json.loads(line)
-            except ValueError:
-                continue  # a line of another format
-            found = _parse(entry) if isinstance(entry, dict) else None
-            if found is not None:
-                yield Said(found[0], found[1] or f"byte {position}", position)
-
-
-def _read_document(content: bytes, start: int) -> Iterator[Said]:
-    try:
-        whole = json.loads(content)
-    except ValueError:
-        return  # being written
-    entries = whole.get("messages", []) if isinstance(whole, dict) else whole
-    for at, entry in enumerate(entries):
-        found = _parse(entry) if at >= start and isinstance(entry, dict) else None
-        if found is not None:
-            yield Said(found[0], found[1] or f"message {at}", at + 1)
-
-
-def _parse(entry: Mapping[str, Any]) -> tuple[Message, str] | None:
-    """The message of an entry and its id; None for everything that is not text of the user or the model."""
-    if any(entry.get(flag) for flag in ("isMeta", "isSidechain", "isCompactSummary")):
-        return None
-    inner = entry
-    if entry.get("type") == "response_item":  # Codex
-        inner = entry.get("payload") or {}
-        if inner.get("type") != "message":
-            return None
-    elif isinstance(entry.get("message"), Mapping):  # Claude Code, Cursor
-        inner = entry["message"]
-    role = _ROLES.get(str(inner.get("role") or entry.get("role") or entry.get("type") or ""))
-    text = _text_of(inner.get("content"))
-    if role is None or not text:
-        return None
-    try:
-        at = parse_time(entry["timestamp"], "timestamp") if isinstance(entry.get("timestamp"), str) else None
-    except ValidationError:
-        at = None
-    id = next((entry[name] for name in ("uuid", "id") if isinstance(entry.get(name), str)), "")
-    return Message(role, text, at=at), id
-
-
-def _text_of(content: Any) -> str:
-    """The text of a content: blocks of text joined, without what the client inserts."""
-    if isinstance(content, list):
-        blocks = [each for each in content if isinstance(each, Mapping)]
-        if any(each.get("type") == "tool_result" for each in blocks):
-            return ""
-        texts = [each.get("text") for each in blocks if each.get("type", "text") in _TEXT_BLOCKS]
-        content = "\n".join(text for text in texts if isinstance(text, str) and not _INSERTED.match(text))
-    if not isinstance(content, str):
-        return ""
-    own = _REMINDER.sub("", content).strip()
-    return "" if _INSERTED.match(own) else own

@@ -10,6 +10,7 @@ import re
 from pathlib import Path
 
 AUTO, OFF = "auto", "off"
+PREFIX = "project:"
 _REMOTE = re.compile(r'^\s*\[\s*remote\s+"(?P<name>[^"]+)"\s*\]\s*$')
 _URL = re.compile(r"^\s*url\s*=\s*(?P<url>\S.*?)\s*$")
 _SCP = re.compile(r"^(?:[^@/\s]+@)?(?P<host>[^:/\s]+):(?!//)(?P<path>\S+)$")
@@ -20,7 +21,7 @@ _MAX_CHARS = 200
 def project_agent(setting: str, folder: str | Path) -> str | None:
     """The agent of the project's scope; None: the folder has no project, or projects are off."""
     name = find_project(folder) if setting == AUTO else None if setting == OFF else setting
-    return None if name is None else f"project:{name}"
+    return None if name is None else f"{PREFIX}{name}"
 
 
 def find_project(folder: str | Path) -> str | None:
@@ -29,12 +30,22 @@ def find_project(folder: str | Path) -> str | None:
     if common is None:
         return None
     url = _read_remote(common / "config")
-    name = None if url is None else _normalise(url)
-    if name is None:
-        place = common.parent if common.name == ".git" else common
-        digest = hashlib.sha256(str(common.resolve()).encode()).hexdigest()[:8]
-        name = f"{place.name.removesuffix('.git') or 'repository'}-{digest}"
+    name = (None if url is None else _normalise(url)) or _name_by_place(common)
     return name[-_MAX_CHARS:]
+
+
+def find_past_project(folder: str, remote: str = "") -> str | None:
+    """The project of a folder that may be gone: by the remote that was noted, else as if its repository had been there."""
+    name = (_normalise(remote) if remote else None) or find_project(folder)
+    if name is None and folder and not Path(folder).exists():
+        name = _name_by_place(Path(folder) / ".git")
+    return None if name is None else name[-_MAX_CHARS:]
+
+
+def _name_by_place(common: Path) -> str:
+    place = common.parent if common.name == ".git" else common
+    digest = hashlib.sha256(str(common.resolve()).encode()).hexdigest()[:8]
+    return f"{place.name.removesuffix('.git') or 'repository'}-{digest}"
 
 
 def find_common_directory(folder: Path) -> Path | None:
