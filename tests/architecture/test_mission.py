@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 TESTS = Path(__file__).parents[1]
-PARTS = {"Short-term messages": 7, "A unified": 10, "Two tiers": 10, "Memory as tools": 12, "Three patterns": 6, "Beyond": 12}
+PARTS = {"Short-term messages": 7, "A unified": 10, "Two tiers": 10, "Memory as tools": 12, "Three patterns": 6, "Beyond": 13}
 
 
 def rows() -> list[tuple[str, str, str, str]]:
