@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from bench.languages.data import NAMES, Store, load_language
 from keepstone import Memory
 from keepstone.embedders.static import StaticEmbedder
 from keepstone.recall.fusion import RelevanceThreshold
 from keepstone.recall.question import parse_question
 
+FACTS = Path(__file__).parents[2] / "bench" / "data" / "facts_in_languages.tsv"
 NOTE = "ranked by words only: the embedder static-256-v3 does not know the language of the question"
 
 
@@ -34,6 +37,55 @@ NOTE = "ranked by words only: the embedder static-256-v3 does not know the langu
 )
 def test_the_static_model_knows_its_languages(text: str, known: bool) -> None:
     assert StaticEmbedder().knows(text) is known
+
+
+UNKNOWN = {
+    "fi": ["Minulla on kaksi kissaa ja koira.", "Missä siskoni asuu?", "Juon aamulla aina mustaa kahvia."],
+    "cs": ["Moje sestra pracuje v nemocnici.", "Kde bydlí můj bratr?", "Každé ráno piju černou kávu."],
+    "hu": ["A nővérem egy kórházban dolgozik.", "Hol lakik a testvérem?", "Minden reggel feketekávét iszom."],
+    "sv": ["Min syster jobbar på ett sjukhus i Uppsala.", "Var bor min bror nu?", "Jag dricker alltid svart kaffe."],
+    "da": ["Min søster arbejder på et hospital.", "Hvor bor min bror?", "Jeg drikker altid sort kaffe om morgenen."],
+    "nb": ["Søsteren min jobber på et sykehus.", "Hvor bor broren min?", "Jeg drikker alltid svart kaffe om morgenen."],
+    "vi": ["Chị gái tôi làm việc ở bệnh viện.", "Anh trai tôi sống ở đâu?", "Sáng nào tôi cũng uống cà phê đen."],
+    "id": ["Kakak saya bekerja di rumah sakit.", "Di mana adik saya tinggal?", "Saya selalu minum kopi hitam di pagi hari."],
+    "ro": ["Sora mea lucrează la un spital.", "Unde locuiește fratele meu?", "Beau mereu cafea neagră dimineața."],
+    "sk": ["Moja sestra pracuje v nemocnici.", "Kde býva môj brat?", "Každé ráno pijem čiernu kávu."],
+    "hr": ["Moja sestra radi u bolnici.", "Gdje živi moj brat?", "Svako jutro pijem crnu kavu."],
+    "uk": ["Моя сестра працює в лікарні.", "Де живе мій брат?", "Щоранку я п'ю чорну каву."],
+    "bg": ["Сестра ми работи в болница.", "Къде живее брат ми?", "Всяка сутрин пия черно кафе."],
+    "et": ["Mu õde töötab haiglas.", "Kus mu vend elab?", "Joon hommikul alati musta kohvi."],
+    "lt": ["Mano sesuo dirba ligoninėje.", "Kur gyvena mano brolis?", "Kiekvieną rytą geriu juodą kavą."],
+}
+
+
+def test_unknown_languages_in_known_scripts_are_recognised() -> None:
+    embedder = StaticEmbedder()
+    found = {language: sum(not embedder.knows(text) for text in texts) for language, texts in UNKNOWN.items()}
+    assert min(found.values()) >= 1, found
+    assert sum(found.values()) >= 0.9 * sum(map(len, UNKNOWN.values())), found
+
+
+def test_text_in_known_languages_is_hardly_ever_taken_for_unknown() -> None:
+    embedder = StaticEmbedder()
+    texts = [text for language in NAMES for text in _texts(load_language(language, "development"))]
+    texts += [row.split("\t")[2] for row in FACTS.read_text(encoding="utf-8").splitlines()[1:]]
+    assert len(texts) > 2000
+    unknown = [text for text in texts if not embedder.knows(text)]
+    assert len(unknown) <= 0.01 * len(texts), unknown
+
+
+def _texts(store: Store) -> list[str]:
+    return [each.text for each in (*store.statements, *store.questions)]
+
+
+def test_a_finnish_store_answers_by_words_and_says_so() -> None:
+    with Memory.open(":memory:") as memory:
+        for text in ("Siskoni työskentelee sairaalassa Oulussa.", "Juon aamulla aina mustaa kahvia.", "I live in Porto."):
+            memory.remember(text)
+        found = memory.recall("Missä sairaalassa siskoni työskentelee?")
+        assert found[0].content == "Siskoni työskentelee sairaalassa Oulussa."
+        assert NOTE in found.notes
+        assert NOTE not in memory.recall("Where do I live?").notes
 
 
 def test_texts_in_unknown_languages_are_not_alike() -> None:

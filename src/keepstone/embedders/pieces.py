@@ -28,7 +28,6 @@ MAX_CACHED_WORDS = 32_768
 MAX_CACHED_WORD_CHARS = 32
 MAX_CACHED_CHARACTERS = 16_384
 
-_FRAGMENT_CHARS = 2.5  # letters a piece, on the mean, of a word that is not known
 _ID_BITS = 18  # of an entry of the hash table; the others are the highest bits of the hash
 _ID_MASK = (1 << _ID_BITS) - 1
 _RUN = r"\u0e00-\u0e7f\u3005-\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af"
@@ -105,8 +104,7 @@ class Pieces:
         return ids
 
     def unknown_share(self, text: str) -> float:
-        """The share of a text's letters that the vocabulary does not know: in unknown words, and in words of other scripts than
-        Latin that are cut into pieces of two letters or so."""
+        """The share of a text's letters in words that the vocabulary does not know."""
         letters = unknown = 0
         for word in () if text.isascii() else _WORDS(self.fold(text)):
             if not word[0].isalpha():
@@ -116,7 +114,7 @@ class Pieces:
             letters += len(word)
             if _IS_RUN(word):
                 unknown += ids.count(self.unknown_id)
-            elif ids == (self.unknown_id,) or (len(ids) > 1 and len(word) <= _FRAGMENT_CHARS * len(ids) and not word.isascii()):
+            elif ids == (self.unknown_id,):
                 unknown += len(word)
         return unknown / letters if letters else 0.0
 

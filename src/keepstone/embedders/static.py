@@ -23,8 +23,10 @@ from keepstone.errors import EmbedderError
 
 MODEL_FOLDER = Path(__file__).parent / "multilingual_model"
 ENGLISH_FOLDER = Path(__file__).parent / "static_model"  # static-256-v2
+LANGUAGES_FILE, LETTERS_FILE = "languages.npy", "languages.json"  # how a language that the model does not know is told
 WORLD_FILE = "world.npy"  # how a question about the world is told from one about the user; `training/world_questions.py` fits it
 MAX_TOKENS = 512  # of a text that are embedded: the vector of a whole chapter carries no meaning
+MAX_LETTERS, MAX_LANGUAGE_TOKENS = 300, 64  # of a text that tell its language
 MAX_UNKNOWN_SHARE = 2 / 3  # of a text's letters; with more of them its language is not known
 # Rows gathered at once, 16 MB as float32: larger chunks are not faster.
 CHUNK_TOKENS = 16_384
@@ -67,6 +69,7 @@ class StaticEmbedder:
                 self._packed = _map_array(folder / "packed.npy", np.uint8, (None, self.dimension // 2))
             size = len(self._rows) + len(self._packed)
             self._scales = _map_array(folder / "scales.npy", np.float32, (size,))
+            self._language_weights, self._letter_weights, self._least_evidence = _read_language_weights(folder, size)
             is_fitted = (folder / WORLD_FILE).exists()
             self.world_weights = _map_array(folder / WORLD_FILE, np.float32, (self.dimension + 1,)) if is_fitted else None
             if isinstance(self._tokenizer, Pieces) and len(self._tokenizer) != size:
@@ -79,6 +82,7 @@ class StaticEmbedder:
         self.id = f"static-{self.dimension}-v{manifest['version']}"
         unknown = self._rows[self._tokenizer.unknown_id].astype(np.float32)
         self._unknown_vector = unknown / np.linalg.norm(unknown)
+        self._last: tuple[str, list[int]] = ("", [])  # recall asks `knows` first and then embeds the same text
 
     def embed(self, texts: Sequence[str], *, purpose: Literal["document", "query"] = "document") -> NDArray[np.float32]:
         """One unit vector per text, in order. Documents and queries are embedded alike."""
@@ -90,26 +94,41 @@ class StaticEmbedder:
         for index, text in enumerate(texts):
             starts.append(len(tokens))
             # Every text has at least one token: for an empty slice, reduceat would use the next row.
-            tokens += self._tokenizer.encode(text[:MAX_CHARS])[:MAX_TOKENS] or (self._tokenizer.unknown_id,)
+            tokens += self._encode(text) or (self._tokenizer.unknown_id,)
             if len(tokens) >= CHUNK_TOKENS:
                 self._sum_into(out[first : index + 1], tokens, starts)
                 tokens, starts, first = [], [], index + 1
         if tokens:
             self._sum_into(out[first:], tokens, starts)
         for index, text in enumerate(texts):
-            if not text.isascii() and not self.knows(text):
+            if not self.knows(text):
                 out[index] = self._own_vector(text)
         return out
 
     def knows(self, text: str) -> bool:
         """Whether the model knows the language of a text; if not, its vector says nothing.
 
-        >>> StaticEmbedder().knows("Wo wohne ich?"), StaticEmbedder().knows("मैं कहाँ रहता हूँ?")
-        (True, False)
+        >>> [StaticEmbedder().knows(text) for text in ("Wo wohne ich?", "मैं कहाँ रहता हूँ?", "Missä minä asun?")]
+        [True, False, False]
         """
-        if text.isascii() or not isinstance(self._tokenizer, Pieces):
+        if not isinstance(self._tokenizer, Pieces):
             return True
-        return self._tokenizer.unknown_share(text[:MAX_CHARS]) <= MAX_UNKNOWN_SHARE
+        pieces = list(set(self._encode(text)[:MAX_LANGUAGE_TOKENS]))
+        evidence = int(self._language_weights[pieces].sum(dtype=np.int32)) if pieces else 0
+        if not text.isascii():
+            letters = set(text[:MAX_LETTERS].lower())
+            evidence += sum(self._letter_weights[letter] for letter in letters.intersection(self._letter_weights))
+        if evidence > self._least_evidence:
+            return False
+        return text.isascii() or self._tokenizer.unknown_share(text[:MAX_CHARS]) <= MAX_UNKNOWN_SHARE
+
+    def _encode(self, text: str) -> list[int]:
+        """The tokens of a text that count."""
+        last, tokens = self._last
+        if last is not text:
+            tokens = self._tokenizer.encode(text[:MAX_CHARS])[:MAX_TOKENS]
+            self._last = text, tokens
+        return tokens
 
     def _own_vector(self, text: str) -> NDArray[np.float32]:
         """A unit vector in a direction that only this text has."""
@@ -138,6 +157,14 @@ class StaticEmbedder:
             out[norms < 1e-6] = self._unknown_vector
             norms[norms < 1e-6] = 1.0
         out /= norms[:, None]
+
+
+def _read_language_weights(folder: Path, size: int) -> tuple[NDArray[np.int8], dict[str, int], int]:
+    """How much each piece and each letter says that a text is in a language that the model does not know, and what is enough."""
+    if not (folder / LANGUAGES_FILE).exists():
+        return np.zeros(size, dtype=np.int8), {}, 0
+    document = json.loads((folder / LETTERS_FILE).read_text(encoding="utf-8"))
+    return _map_array(folder / LANGUAGES_FILE, np.int8, (size,)), document["letters"], document["enough"]
 
 
 def _map_array(path: Path, dtype: Any, shape: tuple[int | None, ...]) -> NDArray[Any]:

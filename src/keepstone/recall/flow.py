@@ -370,7 +370,7 @@ class RecallFlow:
         """The vector of a text, or None with a note on why there is none."""
         if self.embedder is None or not (text.strip() if text.isascii() else has_visible_text(text)):
             return None, ()
-        knows = None if text.isascii() else getattr(self.embedder, "knows", None)
+        knows = getattr(self.embedder, "knows", None)
         if knows is not None and not knows(text):
             return None, (f"ranked by words only: the embedder {self.embedder.id} does not know the language of the question",)
         try:
