@@ -32,7 +32,7 @@ from keepstone.recall.fusion import (
     sum_features,
 )
 from keepstone.recall.query import RecallQuery
-from keepstone.recall.question import Question, parse_question, weigh_world
+from keepstone.recall.question import Question, is_plainly_english, parse_question, weigh_world
 from keepstone.recall.reading import Positioned, Reading
 from keepstone.recall.selection import MAX_RERANKED, fit_budget, group_by_subject, rerank
 from keepstone.recall.standing import MAX_STANDING, asks_for_work, choose_standing, raise_standing, rank_in, standing_slots
@@ -370,7 +370,7 @@ class RecallFlow:
         """The vector of a text, or None with a note on why there is none."""
         if self.embedder is None or not (text.strip() if text.isascii() else has_visible_text(text)):
             return None, ()
-        knows = getattr(self.embedder, "knows", None)
+        knows = None if is_plainly_english(text) else getattr(self.embedder, "knows", None)
         if knows is not None and not knows(text):
             return None, (f"ranked by words only: the embedder {self.embedder.id} does not know the language of the question",)
         try:

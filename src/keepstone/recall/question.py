@@ -57,6 +57,7 @@ _TIME_WORDS = _TURNS | frozenset(
     "night nights morning afternoon evening quarter decade fortnight ago back few couple several half one two three four five "
     "six seven eight nine ten since until till before after during between around about other long".split()
 )  # words of a time expression that match no text
+_ENGLISH_WORDS = frozenset("the what which where who when why how does did your were".split())
 _SPACED = re.compile(r"\S+")
 _CAPITALIZED = re.compile(r"(?<=[a-z,] )[A-Z][a-z]\w+")  # a capital within a sentence
 
@@ -169,6 +170,11 @@ def _without_time_words(spelled: list[AskedWord], time: TimeHint) -> list[AskedW
     if spelled and spelled[0].language:
         function_words = frozenset(word for word in told if not any(letter.isdigit() for letter in word))
     return [asked for asked in spelled if asked.word not in function_words]
+
+
+def is_plainly_english(text: str) -> bool:
+    """Whether a question has a word that only English has; cheap, and False for many questions in English."""
+    return text.isascii() and not _ENGLISH_WORDS.isdisjoint(text.lower().split())
 
 
 def weigh_world(question: Question, vector: Vector | None, weights: Vector | None) -> Question:
