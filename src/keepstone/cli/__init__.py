@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import gc
 import sys
 from collections.abc import Sequence
 
@@ -13,6 +15,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         with interrupts_outside_imports():
             arguments = list(sys.argv[1:] if argv is None else argv)
+            if argv is None:  # a process of its own: what is imported stays, so it is not searched for garbage
+                gc.set_threshold(50_000)
+                atexit.register(gc.freeze)
             if arguments[:1] == ["hook"]:  # hooks run all day: they do not pay for the application
                 from keepstone.cli.coding_agents import hook_process
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import threading
 from collections.abc import Awaitable
-from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar, copy_context
 from functools import lru_cache
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    import asyncio  # 10 ms that only callers with coroutines pay
 
 T = TypeVar("T")
 CALLER_LOOP: ContextVar[asyncio.AbstractEventLoop | None] = ContextVar("CALLER_LOOP", default=None)
@@ -30,6 +31,8 @@ def run_in_lasting_loop(awaitable: Awaitable[T]) -> T:
     """The result of an awaitable, from the event loop that waits for this thread, or else from one that lasts as long as the
     process: a client that keeps connections open needs the same loop in every call."""
 
+    import asyncio
+
     async def wait() -> T:
         return await awaitable
 
@@ -42,6 +45,8 @@ def run_in_lasting_loop(awaitable: Awaitable[T]) -> T:
 @lru_cache(maxsize=1)
 def _lasting_loop(process: int) -> asyncio.AbstractEventLoop:
     """An event loop in a thread of its own; a forked process makes its own."""
+    import asyncio
+
     loop = asyncio.new_event_loop()
     threading.Thread(target=loop.run_forever, name="keepstone.loop", daemon=True).start()
     return loop
@@ -49,6 +54,8 @@ def _lasting_loop(process: int) -> asyncio.AbstractEventLoop:
 
 def run_in_loop(awaitable: Awaitable[T]) -> T:
     """The result of an awaitable, from a loop of its own; where a loop runs in this thread, in a thread of its own."""
+    import asyncio
+    from concurrent.futures import ThreadPoolExecutor
 
     async def wait() -> T:
         return await awaitable
