@@ -118,10 +118,12 @@ class Backend:
         """Every record as it was at a time; without a time, as it is now."""
         return self._store.snapshot(scope, as_of, known_at).records
 
-    def list_page(self, scope: Scope, tag: str | None, kind: str | None, limit: int, cursor: str | None) -> Page:
-        """A page of records, newest first; without a kind, of all but messages, and of all with the kind "any"."""
-        exclude = MESSAGE if kind is None else None
-        return self._engine.reading.list(scope, tag, None if kind == "any" else kind, None, limit, cursor, exclude_kind=exclude)
+    def list_page(
+        self, scope: Scope, tag: str | None, kind: str | None, limit: int, cursor: str | None, order: str = "stored"
+    ) -> Page:
+        """A page of records; without a kind, of all but messages, and of all with the kind "any"."""
+        exclude, kind = (MESSAGE, None) if kind is None else (None, None if kind == "any" else kind)
+        return self._engine.reading.list(scope, tag, kind, None, limit, cursor, exclude_kind=exclude, order=order)
 
     def records(self, scope: Scope, query: ListQuery) -> Iterator[Record]:
         """Every record that matches, newest first. The query's limit and position are ignored."""
@@ -195,13 +197,14 @@ class Backend:
         expected_version: int | None = None,
         max_source: str | None = None,
         occurred_at: datetime | str | None = None,
+        tag: str | None = None,
     ) -> Receipt:
         """Change a record. With `max_source`, new content counts as that source's word, and so does a record that was trusted
         more."""
         record = None if max_source is None else self._store.get(scope, id)
         demoted = record is not None and trust_of(max_source or "") < record.trust
         source = max_source if content is not None or demoted else None
-        return self._engine.writing.update(scope, id, content, importance, metadata, expected_version, source, occurred_at)
+        return self._engine.writing.update(scope, id, content, importance, metadata, expected_version, source, occurred_at, tag)
 
     def set_value(self, scope: Scope, key: str, value: Any, tag: str, source: str) -> Receipt:
         return self._engine.values.set(scope, key, value, tag, source)

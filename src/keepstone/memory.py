@@ -148,12 +148,14 @@ class Memory:
         metadata: Mapping[str, Any] | None = None,
         expected_version: int | None = None,
         occurred_at: Time | None = None,
+        tag: str | None = None,
     ) -> Receipt:
         """Change a record; what it was stays in its history. `occurred_at` says since when the new content holds, where that is
-        not from now on: the past as known now changes, the past as it was known then does not. Raises NotFound, Conflict,
-        ValidationError."""
+        not from now on: the past as known now changes, the past as it was known then does not. A memory of importance 1 is
+        pinned: it is never archived for its age and comes first in a context. One of importance 0 is buried: it is recalled after
+        all others. Raises NotFound, Conflict, ValidationError."""
         return self._engine.writing.update(
-            self._scope, id, content, importance, metadata, expected_version, occurred_at=occurred_at
+            self._scope, id, content, importance, metadata, expected_version, occurred_at=occurred_at, tag=tag
         )
 
     def forget(
@@ -341,10 +343,11 @@ class Memory:
         limit: int = 20,
         cursor: str | None = None,
         prefix: str | None = None,
+        order: str = "stored",
     ) -> Page:
-        """Records, newest first, a page at a time; with `prefix`, those whose ids begin with it. Raises ValidationError for a
-        cursor of another query or scope."""
-        return self._engine.reading.list(self._scope, tag, kind, filter, limit, cursor, prefix)
+        """Records, the last stored first, or with order="occurred" what happened last, a page at a time; with `prefix`, those
+        whose ids begin with it. Raises ValidationError for a cursor of another query or scope."""
+        return self._engine.reading.list(self._scope, tag, kind, filter, limit, cursor, prefix, order=order)
 
     def history(self, id: str) -> Sequence[Version]:
         """Every version of a record, oldest first. Raises NotFound."""

@@ -20,6 +20,7 @@ Action = Literal["added", "merged", "updated", "superseded", "duplicate", "redac
 ACTIONS: tuple[str, ...] = get_args(Action)
 MESSAGE = "message"  # the kind of everything that was said; never merged or deduplicated
 STEP = "step"  # the tag of messages that tell what was done for a task, rather than what was said
+PINNED, BURIED = 1.0, 0.0  # importance of what is never archived for its age, and of what is recalled after all others
 HELD_BACK = "[held back: it waits for a review]"  # in place of quarantined text
 UNTRUSTED = 0.5  # a source trusted less than this may not replace what a more trusted one has said
 NAME_LIMIT = 256  # characters of a tenant, agent, user, tag, key …

@@ -53,8 +53,8 @@ SIGNATURES = {
     "recall": "query, *, limit=5, kinds=None, tag=None, filter=None, min_similarity=None, min_importance=0.0, max_tokens=None, "
     "as_of=None, known_at=None, min_trust=None, session=None, asked_at=None, min_confidence=None, also=None",
     "get": "id=None, *, key=None",
-    "list": "*, tag=None, kind=None, filter=None, limit=20, cursor=None, prefix=None",
-    "update": "id, content=None, *, importance=None, metadata=None, expected_version=None, occurred_at=None",
+    "list": "*, tag=None, kind=None, filter=None, limit=20, cursor=None, prefix=None, order='stored'",
+    "update": "id, content=None, *, importance=None, metadata=None, expected_version=None, occurred_at=None, tag=None",
     "forget": "id=None, *, key=None, source=None, session=None, everything=False",
     "history": "id",
     "why": "query, id",

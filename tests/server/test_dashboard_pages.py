@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import html
+import json
 import re
 
 import pytest
@@ -148,6 +150,51 @@ def test_the_review_list_is_worked_through(server: Running, at: Visitor) -> None
     again = at.send("/review", {"number": str(first), "decision": "retire"})
     assert "Not done" in text(at.http.get(again.headers["location"]))
     assert at.send("/review", {"number": "x", "decision": "keep"}).status_code == 422
+
+
+def test_several_memories_are_changed_at_once_and_that_is_undone(server: Running, at: Visitor) -> None:
+    memory = scoped(server, "alice")
+    ids = [memory.remember(f"Alice plays tune {number}.", tag="tunes").id or "" for number in range(3)]
+    picked = {f"pick-{id}": "yes" for id in ids[:2]}
+
+    def send(do: str, **more: str) -> tuple[str, str]:
+        """What the page says after a change of the first two, and what would undo it."""
+        done = at.send("/memories", {"do": do, **picked, **more}, "/memories")
+        page = at.http.get(done.headers["location"])
+        undo = re.search(r'name="undo" value="([^"]*)"', page.text)
+        return text(page), html.unescape(undo[1]) if undo else ""
+
+    said, undo = send("tag", tag="music")
+    assert "Tagged: 2 of 2 memories." in said
+    assert [record.tag for record in memory.list()] == ["tunes", "music", "music"]
+    assert "Undone: 2." in send("undo", undo=undo)[0]
+    assert {record.tag for record in memory.list()} == {"tunes"}
+    said, undo = send("bury")
+    assert ("Buried: 2" in said, said.count(" buried ")) == (True, 2)
+    assert "Undone: 2." in send("undo", undo=undo)[0]
+    assert {record.importance for record in memory.list()} == {0.5}
+    _, undo = send("archive")
+    assert [record.id for record in memory.list()] == ids[2:]
+    assert "Restored: 2." in send("undo", undo=undo)[0]
+    assert len(memory.list()) == 3
+    export = at.send("/memories", {"do": "export", **picked}, "/memories")
+    assert [json.loads(line)["id"] for line in export.text.splitlines()] == ids[:2]
+    assert "type forget 2 to confirm" in send("forget", typed="forget")[0]
+    assert "Forgotten: 2" in send("forget", typed="forget 2")[0]
+    assert [record.id for record in memory.list()] == ids[2:]
+    reader = visitor(server, server.key(rights=("read",)))
+    assert reader.send("/memories", {"do": "archive", f"pick-{ids[2]}": "yes"}, "/memories").status_code == 403
+
+
+def test_memories_are_sorted_by_the_time_that_is_shown(server: Running, at: Visitor) -> None:
+    memory = scoped(server, "alice")
+    memory.remember("Alice moved in March.", occurred_at="2020-03-01")
+    memory.remember("Alice moved in January.", occurred_at="2020-01-01")
+    by_stored, by_occurred = text(at.http.get("/memories")), text(at.http.get("/memories?order=occurred"))
+    assert by_stored.index("January") < by_stored.index("March")
+    assert "stored just now" in by_stored
+    assert by_occurred.index("March") < by_occurred.index("January")
+    assert "years ago" in by_occurred
 
 
 def test_several_held_memories_are_decided_at_once_and_one_replaces_another(server: Running, at: Visitor) -> None:

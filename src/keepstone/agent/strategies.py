@@ -21,7 +21,7 @@ from keepstone.errors import ConfigurationError
 from keepstone.memory import Memory
 from keepstone.ports.chat import ChatModel
 from keepstone.tasks.context import compose_standing, composed
-from keepstone.types import UNTRUSTED, Receipt, Usage, clean_name
+from keepstone.types import PINNED, UNTRUSTED, Receipt, Usage, clean_name
 
 NAMES = ("tools", "buffer", "summary", "vector")
 BOOT = ("profile", "preference", "preferences", "user.preferences")
@@ -126,7 +126,7 @@ class Strategy:
         trusted = {record.id: record for record in (*tagged, *keyed) if record.trust >= UNTRUSTED}
         instructions, given = compose_standing(backend.standing(memory.scope), self.memory_tokens)
         others = [record for record in trusted.values() if record.id not in given]
-        newest = sorted(others, key=lambda record: record.updated_at, reverse=True)[:_BOOT_FACTS]
+        newest = sorted(others, key=lambda record: (record.importance >= PINNED, record.updated_at), reverse=True)[:_BOOT_FACTS]
         block, ids = composed(newest, [], [], self.memory_tokens)
         backend.count_reads(memory.scope, [*given, *ids])
         return "\n".join(filter(None, (instructions, block))), [*given, *ids]

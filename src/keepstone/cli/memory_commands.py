@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any
 
 import typer
@@ -15,10 +15,11 @@ from keepstone.cli import render
 from keepstone.cli.arguments import json_value, resolve_id, text_or_pipe
 from keepstone.cli.exit_codes import OK, REFUSED
 from keepstone.cli.invocation import Invocation, Missing
-from keepstone.cli.output import err
+from keepstone.cli.output import Output, err
 from keepstone.errors import NotFound, ValidationError
 from keepstone.memory import Memory
-from keepstone.types import Receipt
+from keepstone.ports.serialize import document
+from keepstone.types import BURIED, PINNED, Receipt
 
 app = typer.Typer()
 _REDACTED = re.compile(r"\[redacted:(\w+)\]")
@@ -43,10 +44,41 @@ def remember(call: Invocation, **arguments: Any) -> int:
     return show_receipt(call, lambda memory: memory.remember(**arguments))
 
 
-@o.verb(app, "update", Memory.update, content=o.NewContent, importance=o.NewImportance, occurred_at=o.ChangedAt)
+@o.verb(app, "update", Memory.update, content=o.NewContent, importance=o.NewImportance, occurred_at=o.ChangedAt, tag=o.NewTag)
 def update(call: Invocation, **arguments: Any) -> int:
     """Change a record; the old version stays in its history."""
     return show_receipt(call, lambda memory: memory.update(resolve_id(memory, arguments.pop("id")), **arguments), "empty")
+
+
+def _weigh(call: Invocation, ids: Sequence[str], importance: float) -> int:
+    """Set the importance of some records, and print a receipt for each."""
+    with call.open(missing="empty") as memory:
+        receipts = [memory.update(resolve_id(memory, id), importance=importance) for id in ids]
+
+    def show(out: Output) -> None:
+        for receipt in receipts:
+            render.receipt(out, receipt)
+
+    call.answer({"receipts": document(receipts)}, show)
+    return REFUSED if any(receipt.action == "refused" for receipt in receipts) else OK
+
+
+@o.command(app, "pin")
+def pin(call: Invocation, ids: o.Ids) -> int:
+    """Pin memories: they are never archived for their age and come first in a context (importance 1)."""
+    return _weigh(call, ids, PINNED)
+
+
+@o.command(app, "bury")
+def bury(call: Invocation, ids: o.Ids) -> int:
+    """Bury memories: they stay, and are recalled after all others (importance 0)."""
+    return _weigh(call, ids, BURIED)
+
+
+@o.command(app, "unpin")
+def unpin(call: Invocation, ids: o.Ids) -> int:
+    """Neither pin nor bury memories any more (importance 0.5)."""
+    return _weigh(call, ids, 0.5)
 
 
 @o.command(app, "forget")

@@ -155,6 +155,7 @@ KeyOption = Annotated[
     str | None, typer.Option("--key", metavar="KEY", help="A key; a later write with the same key supersedes this one.")
 ]
 Importance = Annotated[float, typer.Option(metavar="0..1", help="The importance.")]
+NewTag = Annotated[str | None, typer.Option("--tag", metavar="TAG", help="The tag.")]
 NewImportance = Annotated[float | None, typer.Option("--importance", metavar="0..1", help="The importance.")]
 Metadata = Annotated[str | None, typer.Option(metavar="JSON", help="Additional fields, as a JSON object.")]
 Ttl = Annotated[str | None, typer.Option(metavar="TIME", help="Time to live: 30d, 12h, 90s or seconds.")]
@@ -206,6 +207,7 @@ Also = Annotated[
     ),
 ]
 Prefix = Annotated[str | None, typer.Option(metavar="TEXT", help="Only records whose id begins with this.")]
+Order = Annotated[str, typer.Option(metavar="ORDER", help="Which come first: the last stored, or the last occurred.")]
 Cursor = Annotated[str | None, typer.Option(metavar="CURSOR", help="The cursor that the previous page printed.")]
 
 # -- maintenance ------------------------------------------------------------------------------------------
@@ -221,7 +223,7 @@ OPTIONS: dict[str, Any] = {
     "min_similarity": MinSimilarity, "min_confidence": MinConfidence,
     "min_importance": MinImportance, "min_trust": MinTrust, "max_tokens": MaxTokens,
     "as_of": AsOf, "asked_at": AskedAt, "known_at": KnownAt, "since": Since, "cursor": Cursor,
-    "prefix": Prefix, "also": Also,
+    "prefix": Prefix, "also": Also, "order": Order,
 }  # fmt: skip
 PARSERS: dict[Any, Callable[[Any], Any]] = {
     Content: partial(text_or_pipe, what="the content"),

@@ -117,6 +117,8 @@ class Guard:
             cleaned = replace(cleaned, metadata=look.data(revision.metadata, "metadata"))
         if revision.source is not None:
             cleaned = replace(cleaned, source=look.name(revision.source, "source"))
+        if revision.tag is not None:
+            cleaned = replace(cleaned, tag=look.name(revision.tag, "tag"))
         if revision.content is not None or revision.metadata is not None:
             cleaned = replace(cleaned, sensitive=self._find_kinds(look, revision, present))
         took_all = cleaned.content is not None and kind != MESSAGE and look.took_all(cleaned.content)

@@ -20,7 +20,7 @@ from keepstone.ports.values import Selector
 from keepstone.recall.access import AccessCounter
 from keepstone.recall.query import check_fraction, check_int
 from keepstone.text.times import EPOCH, instant, lifetime, micros
-from keepstone.types import Record, Scope, clean_name
+from keepstone.types import PINNED, Record, Scope, clean_name
 
 MONTH, YEAR = 2_592_000.0, 31_536_000.0  # seconds
 SINCE = ("used", "created")  # what an age is counted from
@@ -131,6 +131,8 @@ class Retention:
         return with_places(self._store.audit_log, self._scope, found, "ticket")
 
     def _archive(self, found: Sequence[Record], why: ArchiveReason, dry_run: bool = False) -> ArchiveReport:
+        if why in ("aged", "faded", "capped"):
+            found = [record for record in found if record.importance < PINNED]
         ids = tuple(record.id for record in found)
         ticket = self._store.retention.archive(self._scope, ids, why)[1] if ids and not dry_run else 0
         if ticket and self._store.states.get(self._scope, _CLOCK_STATE) is None:

@@ -109,6 +109,7 @@ class Revision:
     dedup_key: bytes | None = None
     importance: float | None = None
     metadata: Metadata | None = None
+    tag: str | None = None
     expected_version: int | None = None
     source: str | None = None  # source of the new content; None: that of the record
     trust: float | None = None  # trust of that source; never raises the record's trust
@@ -145,7 +146,7 @@ class Selector:
 
 @dataclass(frozen=True, slots=True)
 class ListQuery:
-    """A page of records with a sequence below `before`, newest first."""
+    """A page of records: those after the one with the sequence `before`, the last stored or, by `order`, occurred first."""
 
     tag: str | None = None
     kind: str | None = None
@@ -155,6 +156,7 @@ class ListQuery:
     before: int | None = None
     exclude_kind: str | None = None
     prefix: str | None = None  # of the ids
+    order: str = "stored"  # or "occurred"
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ from keepstone.types import Receipt, Record, Scope, clean_name
 _FLUSH_SECONDS = 1.0
 STEP = 0.1  # of importance, for one piece of feedback
 MAX_SHIFT = 0.4  # of importance, however much feedback there is
+_LEAST_MOVED = 0.01  # the importance next to that of what is buried
 _STATE = "feedback:"  # the state that holds a record's tally, followed by its id
 _TRIES = 20  # while others give feedback on the same memory
 
@@ -111,7 +112,8 @@ class Tally:
     @property
     def importance(self) -> float:
         shift = max(-MAX_SHIFT, min(MAX_SHIFT, STEP * (self.helped - self.unhelped)))
-        return round(max(0.0, min(1.0, self.base + shift)), 4)
+        least, most = min(self.base, _LEAST_MOVED), max(self.base, 1 - _LEAST_MOVED)  # feedback neither pins nor buries
+        return round(max(least, min(most, self.base + shift)), 4)
 
 
 class Feedback:

@@ -34,7 +34,7 @@ from keepstone.recall.fusion import (
 from keepstone.recall.query import RecallQuery
 from keepstone.recall.question import Question, is_plainly_english, parse_question, weigh_world
 from keepstone.recall.reading import Positioned, Reading
-from keepstone.recall.selection import MAX_RERANKED, fit_budget, group_by_subject, rerank
+from keepstone.recall.selection import MAX_RERANKED, bury_last, fit_budget, group_by_subject, rerank
 from keepstone.recall.standing import MAX_STANDING, asks_for_work, choose_standing, raise_standing, rank_in, standing_slots
 from keepstone.recall.supersession import MIN_CLAIM, Supersession, supersede
 from keepstone.recall.time_window import (
@@ -342,8 +342,8 @@ class RecallFlow:
         readable = vector if self.embedder is not None and self.embedder.id in load_model().embedders else None
         superseded = supersede(view, question, readable, features, usable, found.sums, found.order, query.limit, fetch)
         return Ranking(
-            view, question, features, usable, relevance, superseded.sums, superseded.order, found.threshold, found.confidence,
-            min_confidence, notes, now, loaded.snapshot, population, superseded,
+            view, question, features, usable, relevance, superseded.sums, bury_last(view, features, superseded.order),
+            found.threshold, found.confidence, min_confidence, notes, now, loaded.snapshot, population, superseded,
         )  # fmt: skip
 
     def _fetch_slots(self, scope: Scope, loaded: _LoadedScope, slots: NDArray[np.int64]) -> Sequence[Record | None]:

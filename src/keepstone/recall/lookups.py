@@ -28,6 +28,7 @@ from keepstone.text.times import parse_time
 from keepstone.types import MESSAGE, AuditRow, Entity, EntityKind, Page, Record, Scope, ScopeSummary, Version, clean_name
 
 KINDS: tuple[str, ...] = get_args(EntityKind)
+LIST_ORDERS = ("stored", "occurred")
 MAX_RECORDS = 5000  # newest memories that are read
 MAX_ENTITIES = 1000
 _MAX_CHARS = 2000  # of a text that are read
@@ -67,16 +68,21 @@ class Lookups:
         cursor: str | None,
         prefix: str | None = None,
         exclude_kind: str | None = None,
+        order: str = "stored",
     ) -> Page:
-        """A page, newest first."""
+        """A page, the last stored first, or with order="occurred" what happened last."""
+        if order not in LIST_ORDERS:
+            raise ValidationError(f"order is {order!r:.40}: use {' or '.join(LIST_ORDERS)}.")
         limit = check_int(limit, "limit", 1, MAX_LIMIT)
         tag = None if tag is None else clean_name(tag, "tag")
         kind = None if kind is None else clean_name(kind, "kind")
         prefix = None if prefix is None else clean_name(prefix, "prefix")
         tree = parse(filter)
-        seal = self._seal(scope, tag, kind, tree, *(part for part in (prefix, exclude_kind) if part is not None))
+        seal = self._seal(
+            scope, tag, kind, tree, *(part for part in (prefix, exclude_kind, order) if part not in (None, "stored"))
+        )
         before = None if cursor is None else _opened(cursor, seal)
-        query = ListQuery(tag, kind, None, tree, limit + 1, before, exclude_kind=exclude_kind, prefix=prefix)
+        query = ListQuery(tag, kind, None, tree, limit + 1, before, exclude_kind=exclude_kind, prefix=prefix, order=order)
         found = self._store.list(scope, query)
         more = len(found) > limit
         records = tuple(self._accesses.with_pending(record) for _, record in found[:limit])

@@ -15,11 +15,12 @@ from numpy.typing import NDArray
 
 from keepstone.ports.stores import Reranker
 from keepstone.recall.candidates import Column, Slots
+from keepstone.recall.features import Features
 from keepstone.recall.question import Question
 from keepstone.scope_index.columns import View
 from keepstone.text.english import STOP_WORDS
 from keepstone.text.token_count import estimate_tokens
-from keepstone.types import MESSAGE, Hit, Recall, Scope
+from keepstone.types import BURIED, MESSAGE, Hit, Recall, Scope
 
 if TYPE_CHECKING:
     from keepstone.recall.flow import RecallFlow
@@ -35,6 +36,12 @@ MAX_RERANKED = 30  # hits that a reranker reads, or the caller's limit where tha
 _CAPITALIZED = re.compile(r"\b[A-Z][\w-]+")
 _HEAD_EXTRA = 10  # hits after the limit that are compared with each other too
 _BUDGET_STEPS = 2000  # resolution of the knapsack that fills a token budget
+
+
+def bury_last(view: View, features: Features, order: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The order with what is buried, of importance 0, after the rest."""
+    buried = view.importances[features.slots[order]] <= BURIED
+    return np.concatenate([order[~buried], order[buried]]) if buried.any() else order
 
 
 # -- repeats and revisions ----------------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ from keepstone.text.junk import junk_reason
 from keepstone.text.standing import find_standing
 from keepstone.text.token_count import estimate_tokens
 from keepstone.text.words import only_asks
-from keepstone.types import MESSAGE, UNTRUSTED, Context, Record, Scope, Version
+from keepstone.types import MESSAGE, PINNED, UNTRUSTED, Context, Record, Scope, Version
 
 _MAX_HITS = 50
 _MAX_EXCHANGES = 15
@@ -83,6 +83,7 @@ class Contexts:
         standing, outdated = self._recalling.find_standing(scope, wanted)
         standing = [record for record in standing if record.id not in out]
         known = [record for record in known if record.id not in outdated]
+        known.sort(key=lambda record: record.importance < PINNED)  # what is pinned comes first in the budget
         if narrowed.limit is not None:
             known = known[: max(0, narrowed.limit - len(taught))]
             standing = standing[: max(0, narrowed.limit - len(known) - len(taught))]

@@ -178,12 +178,13 @@ class WriteFlow:
         expected_version: int | None,
         source: str | None = None,
         occurred_at: datetime | str | None = None,
+        tag: str | None = None,
     ) -> Receipt:
         """Change one record. `source`: the source of the new content, if not that of the record; `occurred_at`: since when the
         new content holds, if not from now on."""
         id = clean_name(id, "id")
-        if content is None and importance is None and metadata is None:
-            raise ValidationError("nothing to update: give content, importance or metadata.")
+        if content is None and importance is None and metadata is None and tag is None:
+            raise ValidationError("nothing to update: give content, importance, metadata or tag.")
         if expected_version is not None and (isinstance(expected_version, bool) or not isinstance(expected_version, int)):
             raise ValidationError(f"expected_version is {expected_version!r:.40}: use the version of the record you read.")
         revision = Revision(
@@ -193,6 +194,7 @@ class WriteFlow:
             source=source,
             trust=None if source is None else trust_of(source),
             valid_from=None if occurred_at is None else parse_time(occurred_at, "occurred_at"),
+            tag=None if tag is None else clean_name(tag, "tag"),
         )
         present = self._store.get(scope, id)
         key, kind = (None, "") if present is None else (present.key, present.kind)

@@ -49,7 +49,7 @@ PAGES: Sequence[Page] = (
     *pages_settings.PAGES,
     *sign_in.PAGES,
 )
-_MAX_FORM_FIELDS = 100
+_MAX_FORM_FIELDS = 600  # a selection of several hundred memories
 _STATIC = Path(__file__).parent / "static"
 _MEDIA_TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 _CACHE_FOREVER = {"cache-control": "public, max-age=31536000, immutable", "x-content-type-options": "nosniff"}

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlencode
 
 from markupsafe import Markup
 from starlette.responses import Response
 
 from keepstone.errors import Conflict, KeepstoneError, NotFound, ValidationError
+from keepstone.ports.serialize import document
 from keepstone.recall.query import RecallQuery
+from keepstone.server.dashboard import sessions
 from keepstone.server.dashboard.context import Page, PageRequest, memory_path
 from keepstone.server.dashboard.formatting import difference
 from keepstone.server.identity import FORGET, WRITE
 from keepstone.server.problems import status_of
-from keepstone.types import MESSAGE, Explanation, Record, Version
+from keepstone.types import BURIED, MESSAGE, PINNED, Explanation, Record, Version
 
 KINDS = ("fact", "note", "message", "episode", "summary")
 MAX_TAGS = 60
@@ -32,6 +36,8 @@ _SAVED = {
     "redacted": "Remembered without the sensitive parts.",
     "quarantined": "Held back until it is reviewed.",
 }
+_WEIGHTS = {"pin": PINNED, "bury": BURIED, "unpin": 0.5}
+_CHANGED = {"tag": "Tagged", "pin": "Pinned", "bury": "Buried", "unpin": "Neither pinned nor buried"}
 _SOURCES = {
     "system": "Set by the operator of the server",
     "user": "Said by the user",
@@ -56,7 +62,8 @@ def list_memories(request: PageRequest, status: int = 200, problem: str | None =
     http = request.http
     if http.param("id") is not None:
         return show_memory(request)
-    fields = {name: http.param(name) for name in ("q", "kind", "tag", "session", "trust", "importance")}
+    fields = {name: http.param(name) for name in ("q", "kind", "tag", "session", "trust", "importance", "order")}
+    fields["order"] = "occurred" if fields["order"] == "occurred" else None
     cursor = http.param("cursor")
     searching = any(fields[name] for name in ("q", "session", "trust", "importance"))  # a listing filters by kind and tag only
     rows, next_cursor = _search(request, fields) if searching else _list(request, fields, cursor)
@@ -72,12 +79,14 @@ def list_memories(request: PageRequest, status: int = 200, problem: str | None =
         counts=request.backend.kinds(request.caller.scope),
         problem=problem,
         form=http.form,
+        undo=http.param("undo"),
         address=request.service.address,
     )
 
 
 def _list(request: PageRequest, fields: Mapping[str, str | None], cursor: str | None) -> tuple[Sequence[Row], str | None]:
-    page = request.backend.list_page(request.caller.scope, fields["tag"], fields["kind"], _PAGE_RECORDS, cursor)
+    order = fields["order"] or "stored"
+    page = request.backend.list_page(request.caller.scope, fields["tag"], fields["kind"], _PAGE_RECORDS, cursor, order)
     return [Row(record) for record in page], page.cursor
 
 
@@ -112,7 +121,82 @@ def parse_fraction(text: str | None, name: str) -> float | None:
         raise ValidationError(f"{name} is {text!r:.40}: use a number from 0 to 1.") from None
 
 
+# -- several memories ----------------------------------------------------------------------------------------------------
+def change_several(request: PageRequest) -> Response:
+    """Tag, pin, bury, archive, export or forget the selected memories, or undo the last such change."""
+    form, memory = request.http.form, request.memory
+    what, ids = form.get("do", ""), [name.removeprefix("pick-") for name in form if name.startswith("pick-")]
+    if what == "undo":
+        return _undo(request, form.get("undo", ""))
+    if not ids:
+        return request.redirect("/memories", "Not done: no memory is selected.", "bad")
+    count = f"{len(ids)} {'memory' if len(ids) == 1 else 'memories'}"
+    if what == "export":
+        return _export(request, ids)
+    if what == "forget":
+        request.caller.require(FORGET)
+        if form.get("typed", "").strip() != f"forget {len(ids)}":
+            return request.redirect("/memories", f"Not done: type forget {len(ids)} to confirm.", "bad")
+        forgotten = sum(memory.forget(id).forgotten for id in ids if memory.get(id) is not None)
+        return request.redirect("/memories", f"Forgotten: {forgotten}, with what was derived from them alone.")
+    request.caller.require(WRITE)
+    if what == "archive":
+        report = memory.upkeep.archive(ids)
+        return request.redirect(f"/memories?undo=archive-{report.ticket}", f"Archived: {count}.")
+    if what == "tag" and not form.get("tag", "").strip():
+        return request.redirect("/memories", "Not done: type a tag first.", "bad")
+    if what not in ("tag", *_WEIGHTS):
+        raise ValidationError("the form names no action: load the page again.")
+    before = {record.id: record for record in request.backend.get_many(request.caller.scope, ids)}
+    changes: dict[str, Any] = {"tag": form["tag"].strip()} if what == "tag" else {"importance": _WEIGHTS[what]}
+    problems = _update_several(request, dict.fromkeys(before, changes))
+    former = {id: record.tag if what == "tag" else f"{record.importance:g}" for id, record in before.items()}
+    undo = "" if problems else f"?{urlencode({'undo': f'{what}-' + json.dumps(former)})}"
+    done = f"{_CHANGED[what]}: {len(before) - len(problems)} of {count}."
+    return request.redirect(f"/memories{undo}", " ".join([done, *problems[:3]]), "bad" if problems else "good")
+
+
+def _update_several(request: PageRequest, changes: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Change memories. Returns what was refused."""
+    problems = []
+    for id, change in changes.items():
+        try:
+            receipt = request.backend.update(request.caller.scope, id, None, **change)
+            problems += [*receipt.reasons] if receipt.action == "refused" else []
+        except (Conflict, NotFound) as error:
+            problems.append(str(error))
+    return problems
+
+
+def _undo(request: PageRequest, undo: str) -> Response:
+    """Undo a change of several memories: by the ticket of what was archived, or by the former tags or importances."""
+    request.caller.require(WRITE)
+    what, _, former = undo.partition("-")
+    if what == "archive":
+        restored = request.memory.upkeep.undo(int(former)) if former.isdecimal() and len(former) < 18 else ()
+        return request.redirect("/memories", f"Restored: {len(restored)}.", "good" if restored else "bad")
+    try:
+        values = dict(json.loads(former))
+        name = "tag" if what == "tag" else "importance"
+        changes = {str(id): {name: str(value) if name == "tag" else float(value)} for id, value in values.items()}
+    except (TypeError, ValueError):
+        raise ValidationError("there is nothing to undo: load the page again.") from None
+    problems = _update_several(request, changes)
+    done = f"Undone: {len(changes) - len(problems)}."
+    return request.redirect("/memories", " ".join([done, *problems[:3]]), "bad" if problems else "good")
+
+
+def _export(request: PageRequest, ids: Sequence[str]) -> Response:
+    """The selected memories as lines of JSON."""
+    records = request.backend.get_many(request.caller.scope, ids)
+    lines = "".join(json.dumps(document(record), ensure_ascii=False) + "\n" for record in records)
+    headers = {**sessions.HEADERS, "content-disposition": 'attachment; filename="memories.jsonl"'}
+    return Response(lines, 200, headers, "application/x-ndjson")
+
+
 def add_memory(request: PageRequest) -> Response:
+    if "do" in request.http.form:
+        return change_several(request)
     request.caller.require(WRITE)
     form = request.http.form
     try:

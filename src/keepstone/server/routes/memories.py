@@ -116,11 +116,13 @@ def list_memories(
     limit: int = 20,
     cursor: str | None = None,
     prefix: str | None = None,
+    order: str = "stored",
 ) -> Page:
-    """Records, newest first, in pages. `filter` is a JSON object of conditions on the metadata; `key` alone selects the current
-    record of a key."""
+    """Records in pages, the last stored first, or with order=occurred what happened last. `filter` is a JSON object of
+    conditions on the metadata; `key` alone selects the current record of a key."""
     if key is None:
-        return caller.memory.list(tag=tag, kind=kind, filter=_parse_filter(filter), limit=limit, cursor=cursor, prefix=prefix)
+        conditions = _parse_filter(filter)
+        return caller.memory.list(tag=tag, kind=kind, filter=conditions, limit=limit, cursor=cursor, prefix=prefix, order=order)
     if (tag, kind, filter, cursor, prefix) != (None,) * 5:
         raise ValidationError("key selects one record: leave out tag, kind, filter, cursor and prefix.")
     record = caller.memory.get(key=key)

@@ -203,7 +203,8 @@ class CommonStore:
                 "now": micros(self._clock()), "tag": query.tag, "kind": query.kind, "session": query.session,
                 "without": query.exclude_kind, "prefix": query.prefix, "limit": query.limit, **bound,
             }  # fmt: skip
-            return [record_of(row, scope) for row in db.all("record_page", values, filter=filter)]
+            page = "record_page_occurred" if query.order == "occurred" else "record_page"
+            return [record_of(row, scope) for row in db.all(page, values, filter=filter)]
 
     def count(self, scope: Scope) -> int:
         with self._catalog.reading(scope) as (db, number):

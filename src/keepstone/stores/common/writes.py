@@ -275,6 +275,7 @@ def revise(db: Transaction, context: WriteContext, id: str, revision: Revision) 
         content=revision.content if revision.content is not None else state.content,
         importance=state.importance if revision.importance is None else revision.importance,
         metadata=state.metadata if revision.metadata is None else packed(revision.metadata),
+        tag=state.tag if revision.tag is None else revision.tag,
         version=state.version + 1,
         action="updated",
         valid_from=_since(context, revision, new, state),
@@ -283,16 +284,16 @@ def revise(db: Transaction, context: WriteContext, id: str, revision: Revision) 
         trust=state.trust if revision.trust is None else min(state.trust, revision.trust),
     )
     moved = revision.valid_from is not None and changed.valid_from != state.valid_from
-    if changed[2:6] == state[2:6] and not moved:
+    if changed[2:7] == state[2:7] and not moved:
         return Receipt("duplicate", id, state.version, ("nothing differs from what is stored",))
     if new:
         changed = changed._replace(hash=content_hash(changed.content), dedup_key=revision.dedup_key)
         if state.kind == MESSAGE:
             db.all("state_derived", (context.scope, state.session or "", True))  # states made from the previous content
-        if state.key is None and state.kind != MESSAGE and state.status == "active":
-            same = find_living(db, context, "record_same", (context.scope, changed.hash, state.kind, state.tag))
-            if same is not None:
-                raise Conflict(f"record {same.id} has this content already: forget one of the two instead.")
+    if (new or changed.tag != state.tag) and state.key is None and state.kind != MESSAGE and state.status == "active":
+        same = find_living(db, context, "record_same", (context.scope, changed.hash, state.kind, changed.tag))
+        if same is not None:
+            raise Conflict(f"record {same.id} has this content already: forget one of the two instead.")
     index = Index(revision.terms, revision.vector, revision.passages) if new else None
     context = replace(context, redacted=screening.redacted)
     change(db, context, "update", state, changed, index, screening.reasons)

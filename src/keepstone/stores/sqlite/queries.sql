@@ -100,15 +100,28 @@ WHERE r.scope = ? AND r.gist = ? AND r.status = 'active' AND r.key IS NULL AND r
     AND (r.expires_at IS NULL OR r.expires_at > ?)
 ORDER BY r.sequence DESC LIMIT 8
 
--- name: record_page
--- A page of a scope, newest first; {filter} is a condition built from a parsed filter, or TRUE.
-{record}
-WHERE r.scope = :scope AND r.sequence < :before AND r.status = 'active'
+-- name: listed
+-- Which records a list may return, as {listed}; {filter} is a condition built from a parsed filter, or TRUE.
+r.scope = :scope AND r.status = 'active'
     AND (r.expires_at IS NULL OR r.expires_at > :now)
     AND (:tag IS NULL OR r.tag = :tag) AND (:kind IS NULL OR r.kind = :kind)
     AND (:session IS NULL OR r.session = :session) AND (:without IS NULL OR r.kind <> :without)
     AND (:prefix IS NULL OR substr(r.id, 1, length(:prefix)) = :prefix) AND {filter}
+
+-- name: record_page
+-- A page of a scope, the last stored first.
+{record}
+WHERE r.sequence < :before AND
+{listed}
 ORDER BY r.sequence DESC LIMIT :limit
+
+-- name: record_page_occurred
+-- A page of a scope, what happened last first; it begins after the record with the sequence :before, 2^62 for none.
+{record}
+WHERE (:before = 4611686018427387904 OR (r.occurred_at, r.sequence) <
+    (SELECT l.occurred_at, l.sequence FROM record AS l WHERE l.sequence = :before)) AND
+{listed}
+ORDER BY r.occurred_at DESC, r.sequence DESC LIMIT :limit
 
 -- name: record_walk
 -- Every record of a scope in order, for export, or those with these ids.
