@@ -22,7 +22,6 @@ NAMES = (
     "server",
     "stall",
     "soak",
-    "floor",
     "growth",
     "languages",
     "long_texts",

@@ -23,8 +23,8 @@ import httpx2
 
 from bench.load import Load, request, run, run_on
 from bench.measure import percentile, progress, ratio, table
+from bench.report.stamp import stamped
 from bench.server import _server
-from bench.speed import machine
 
 VIEWS = 48  # connections of the attacker
 BAR = 3.0
@@ -55,7 +55,7 @@ def measure(seconds: float, views: int) -> dict[str, Any]:
                 "times": ratio(percentile(attacked.times, 0.95), percentile(quiet.times, 0.95)),
                 "views": len(attack.times),
             }
-    return {"bench": "stall", "machine": machine(), "connections": views, "seconds": seconds, "bar": BAR, **found}
+    return {"connections": views, "seconds": seconds, "bar": BAR, **found}
 
 
 def _make_key(url: str, first: str, name: str) -> str:
@@ -105,5 +105,5 @@ def main(argv: list[str]) -> int:
     result = measure(given.seconds, given.views)
     if not given.json:
         table(f"stall, {time.perf_counter() - start:.0f} s", {name: result[name] for name in ("me", "recall")})
-    print(json.dumps(result))
+    print(json.dumps({**stamped("stall", argv), **result}))
     return 0 if all(result[name]["times"] <= BAR for name in ("me", "recall")) else 1

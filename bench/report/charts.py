@@ -43,17 +43,6 @@ class Panel:
 
 
 @dataclass(frozen=True, slots=True)
-class Stack:
-    """Parts in a row beside the whole that is compared with them."""
-
-    title: str
-    parts: tuple[tuple[str, float], ...]
-    whole: float  # of the parts together, as it was measured
-    ours: float
-    goal: float  # so many times the whole
-
-
-@dataclass(frozen=True, slots=True)
 class Strip:
     """How one measure went over time: points (minutes, value)."""
 
@@ -139,37 +128,6 @@ def _panel(paper: Paper, panel: Panel, left: float, wide: float, top: float) -> 
         paper.text(x, y + 16, each.shown, "bold" if ours else "")
         if each.note:
             paper.text(x + text_width(each.shown) + 9, y + 16, each.note)
-
-
-def stacks(title: str, subtitle: str, given: Sequence[Stack], tones: dict[str, str], *, shown: Shown = ms) -> str:
-    """For each a bar of its parts and below it ours, on a scale of its own; a dashed line where the goal is."""
-    top, each_high = 124.0, 92.0
-    paper = Paper(title, subtitle, top + each_high * len(given) + 4)
-    x = float(PAD)
-    for name, tone in tones.items():
-        paper.rect(x, 80, 12, 12, f"f-{tone}", 2)
-        paper.text(x + 18, 90.5, name, "soft small")
-        x += 18 + text_width(name, 11.5) + 20
-    left, values = PAD + 62.0, 92.0
-    room = WIDE - PAD - left - values
-    for at, each in enumerate(given):
-        y = top + at * each_high
-        full = max(each.whole * each.goal, each.ours) * 1.02
-        paper.text(PAD, y, each.title, "head")
-        paper.text(PAD, y + 27, "parts")
-        x = left
-        for name, value in each.parts:
-            paper.rect(x, y + 12, room * value / full, 20, f"f-{tones[name]}", 1.5)
-            x += room * value / full
-        paper.text(x + 8, y + 27, shown(each.whole), "soft halo")
-        paper.text(PAD, y + 55, "ours", "bold f-ours")
-        paper.rect(left, y + 40, room * each.ours / full, 20, "f-ours")
-        edge = left + room * each.whole * each.goal / full
-        paper.line(edge, y + 7, edge, y + 66, "goal")
-        paper.text(edge + (6 if edge < WIDE - 150 else -6), y + 4, f"goal: {each.goal:g}× the parts", "soft small",
-                   "start" if edge < WIDE - 150 else "end")  # fmt: skip
-        paper.text(left + room * each.ours / full + 8, y + 55, shown(each.ours), "bold halo")
-    return paper.svg()
 
 
 def strips(title: str, subtitle: str, given: Sequence[Strip]) -> str:

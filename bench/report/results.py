@@ -13,21 +13,22 @@ from pathlib import Path
 from typing import Any
 
 COMMANDS = {
-    "speed": "python -m bench speed",
-    "speed-peers": "python -m bench speed --peers all --embedder both",
-    "quality-peers": "python -m bench quality --peers all --dataset own",
-    "quality-peers-longmemeval": "python -m bench quality --peers all --dataset longmemeval --data FILE",
-    "quality-peers-locomo": "python -m bench quality --peers all --dataset locomo --data FILE",
     "quality-longmemeval": "python -m bench quality --dataset longmemeval --data FILE",
     "quality-locomo": "python -m bench quality --dataset locomo --data FILE",
     "everyday-development": "python -m bench everyday",
     "everyday-test": "python -m bench everyday --split test",
-    "growth": "python -m bench growth",
-    "floor": "python -m bench floor",
+    "everyday-reader": "python -m bench everyday --reader",
     "languages": "python -m bench languages",
+    "languages-test": "python -m bench languages --split test",
+    "growth": "python -m bench growth",
+    "speed-peers": "python -m bench speed --peers all",
+    "encryption": "python -m bench encryption",
     "torture": "python -m bench torture --kills 3000",
+    "power": "python -m bench torture --rows power,power-postgres --faults 10000",
+    "history": "python -m bench history",
+    "failover": "python -m bench failover",
+    "stall": "python -m bench stall --seconds 5",
     "soak": "python -m bench soak --minutes 60",
-    "soak-postgres": "python -m bench soak --minutes 60 --store own",
 }
 
 

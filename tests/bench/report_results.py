@@ -58,56 +58,6 @@ def growth(million: float = 8.1) -> dict[str, Any]:
     return {"bench": "growth", "machine": MACHINE, "command": "python -m bench growth", "sizes": sizes}
 
 
-def floor(ratio: float = 1.41) -> dict[str, Any]:
-    """An add and three sizes of recall; `ratio` is the add's."""
-
-    def compared(parts: dict[str, float], names: list[str], times: float) -> dict[str, Any]:
-        whole = sum(parts[name] for name in names)
-        return {
-            "parts": {name: summary(value) for name, value in parts.items()},
-            "in_sum": names,
-            "sum": summary(whole),
-            "sum_ms": round(whole, 4),
-            "ours": summary(whole * times),
-            "ratio": times,
-            "cpu_ratio": times + 0.11,
-        }
-
-    add = {
-        "fsync_append": 0.29,
-        "fsync_overwrite": 0.14,
-        "commit_one_row": 0.31,
-        "commit_same_rows": 0.52,
-        "embed": 0.037,
-        "guard": 0.024,
-        "look_up": 0.041,
-    }
-    recall = {"embed": 0.028, "matrix": 0.046, "fts5": 0.72, "fts5_lean": 0.16, "fetch": 0.021}
-    found: dict[str, Any] = {
-        "bench": "floor",
-        "machine": MACHINE,
-        "command": "python -m bench floor",
-        "rounds": 200,
-        "recall": {},
-    }
-    found["add"] = {
-        "held": 1000,
-        **compared(add, ["commit_same_rows", "embed", "guard", "look_up"], ratio),
-        "ratio_to_fsync": 3.19,
-    }
-    for size, times in (("1000", 1.93), ("10000", 0.52), ("100000", 2.28)):
-        grown = {
-            name: value * (int(size) / 1000 if name in ("matrix", "fts5", "fts5_lean") else 1) for name, value in recall.items()
-        }
-        found["recall"][size] = {
-            **compared(grown, ["embed", "matrix", "fts5", "fetch"], times),
-            "lean_sum": summary(1.37),
-            "lean_ratio": 2.61,
-            "lean_cpu_ratio": 2.74,
-        }
-    return found
-
-
 def speed_peers(add: float = 1.0) -> dict[str, Any]:
     """Seven memories; `add` is how many times ours goes into everybody's add."""
 
@@ -155,29 +105,6 @@ def speed_peers(add: float = 1.0) -> dict[str, Any]:
             "disk_mb": {"10000": {name: 19.7 * x for name, x in FACTORS.items()}},
             "left_out": {"mem0": {"1000000": "filling it would take a day"}},
         },
-    }
-
-
-def quality_peers(dataset: str = "own", low: float = 0.654) -> dict[str, Any]:
-    """Every memory on one dataset."""
-
-    def scores(low: float) -> dict[str, Any]:
-        return {
-            "questions": 50,
-            "any@5": low + 0.08,
-            "all@5": low,
-            "any@10": low + 0.09,
-            "all@10": low + 0.05,
-            "frac@10": low + 0.06,
-        }
-
-    found = {name: scores(round(low - at / 50, 3)) for at, name in enumerate(FACTORS)}
-    peers = {dataset: found, "unit": "turn", "embedder": "auto", "left_out": {"letta": "it needs a server"}}
-    return {
-        "bench": "quality",
-        "machine": MACHINE,
-        "command": f"python -m bench quality --peers all --dataset {dataset}",
-        "peers": peers,
     }
 
 
@@ -315,17 +242,6 @@ def soak() -> dict[str, Any]:
     }
 
 
-def speed(cpu: float = 1.98, fsync: float = 1.49) -> dict[str, Any]:
-    """The figures that goals are about."""
-    return {
-        "bench": "speed",
-        "machine": MACHINE,
-        "recall": {"10000": {"recall": {**summary(2.1), "cpu_p50_ms": cpu}}},
-        "write": {"durable_add": {"ratio_to_fsync": fsync}},
-        "start": {"import_ms": 98.2, "cli_recall_ms": 596.0},
-    }
-
-
 def languages() -> dict[str, Any]:
     """Two languages and the stores with several; English has no questions in another language."""
     shares = {"first": 0.633, "five": 0.867, "word_first": 0.75, "word_five": 0.987, "cross_first": 0.131, "cross_five": 0.207,
@@ -346,22 +262,54 @@ def languages() -> dict[str, Any]:
     }
 
 
+def history() -> dict[str, Any]:
+    """Calls on both engines, one key of the second not linearizable."""
+    each = {"calls": 2713, "kills": 6, "without_answer": 4, "problems": {}}
+    return {"bench": "history", "machine": MACHINE, "command": "python -m bench history", "sqlite": each,
+            "postgres": {**each, "calls": 3209, "problems": {"k1": "a stale read"}}}  # fmt: skip
+
+
+def failover() -> dict[str, Any]:
+    """Twenty failovers without a loss."""
+    return {"bench": "failover", "machine": MACHINE, "command": "python -m bench failover", "failovers": 20, "acknowledged": 3119,
+            "lost": 0, "errors": 0, "limit_s": 30.0, "pause_s": {"p50": 0.62, "max": 0.9}, "recalls": 877, "from_standby": 39,
+            "too_old": 0, "staleness_s": {"limit": 5.0, "reported_max": 0.6}, "problems": []}  # fmt: skip
+
+
+def stall() -> dict[str, Any]:
+    """Another user under attack, twice as slow."""
+    part = {"quiet": {"ms": {"p95": 0.51}}, "attacked": {"ms": {"p95": 1.03}}, "times": 2.02}
+    return {"bench": "stall", "machine": MACHINE, "command": "python -m bench stall", "me": part, "recall": part}
+
+
+def encryption() -> dict[str, Any]:
+    """Two verbs with and without a key."""
+    verb = {"clear_ms": 1.01, "encrypted_ms": 1.11, "ratio": 1.1}
+    return {
+        "bench": "encryption",
+        "machine": MACHINE,
+        "command": "python -m bench encryption",
+        "verbs": {"open": verb, "recall": verb},
+    }
+
+
 def everything() -> dict[str, dict[str, Any]]:
     """Every result that the report knows."""
     return {
-        "speed": speed(),
-        "speed-peers": speed_peers(),
-        "quality-peers": quality_peers(),
-        "quality-peers-longmemeval": quality_peers("longmemeval", 0.905),
-        "quality-peers-locomo": quality_peers("locomo", 0.671),
         "quality-longmemeval": quality(),
-        "quality-locomo": quality(),
+        "quality-locomo": quality(**{f"session_{name}": value for name, value in quality().items()}),
         "everyday-development": everyday("development"),
         "everyday-test": everyday("test"),
-        "growth": growth(),
-        "floor": floor(),
+        "everyday-reader": everyday("development"),
         "languages": languages(),
+        "languages-test": languages(),
+        "growth": growth(),
+        "speed-peers": speed_peers(),
+        "encryption": encryption(),
         "torture": torture(),
+        "power": torture(),
+        "history": history(),
+        "failover": failover(),
+        "stall": stall(),
         "soak": soak(),
-        "soak-postgres": soak(),
     }

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import tomllib
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -13,6 +16,8 @@ from tests.docs import pages
 from tests.docs.answers import LOST, answer
 from tests.docs.pages import FRAMEWORKS, PAGES, ROOT, blocks, framework_of, run_page
 from tests.docs.servers import Servers
+
+MAX_WORDS = 70_000  # without the reference, whose text comes from the code
 
 
 @pytest.fixture(scope="module")
@@ -31,6 +36,26 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
 @pytest.mark.parametrize("page", [page for page in PAGES if not framework_of(page)], ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_block_of_a_page_runs(page: Path, tmp_path: Path, environment: dict[str, str], servers: Servers) -> None:
     run_page(page, tmp_path, environment, servers)
+
+
+def test_each_python_block_of_the_readme_runs_alone_and_prints_what_is_shown(tmp_path: Path) -> None:
+    found = blocks(ROOT / "README.md")
+    ran = 0
+    for (kind, body), (after, shown) in pairwise([*found, ("", "")]):
+        if kind == "python":
+            folder = tmp_path / str(ran)
+            folder.mkdir()
+            done = subprocess.run([sys.executable, "-c", body], cwd=folder, capture_output=True, text=True)
+            assert done.returncode == 0, done.stderr
+            assert after != "text" or done.stdout == shown
+            ran += 1
+    assert ran
+
+
+def test_the_documentation_stays_short() -> None:
+    words = sum(len(page.read_text(encoding="utf-8").split()) for page in PAGES if page.parent.name != "reference")
+    assert words <= MAX_WORDS, f"README, CONTRIBUTING and docs have {words} words"
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").split()) <= 600
 
 
 def test_every_page_of_a_framework_is_there() -> None:

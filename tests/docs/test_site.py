@@ -132,20 +132,6 @@ def test_the_site_asks_no_other_host() -> None:
             assert not re.search(r"https?://|url\(\s*[\"']?//", path.read_text(encoding="utf-8")), f"{named(path)} names a host"
 
 
-def test_figures_of_the_first_page_are_those_of_the_benchmarks() -> None:
-    first = (DOCS / "index.md").read_text(encoding="utf-8")
-    table = first.partition("## In numbers")[2].partition("```")[0]
-    figures = re.findall(r"\d+(?:\.\d+)?(?:%| ms)|(?<=SIGKILL while it works \| )\d+", table)
-    measured = "\n".join(
-        page.read_text(encoding="utf-8") for page in [DOCS / "benchmarks.md", *(DOCS / "benchmarks").glob("*.md")]
-    )
-    assert len(figures) >= 5
-    for figure in figures:
-        assert re.search(rf"(?<![\d.]){re.escape(figure.removesuffix(' ms'))}(?![\d.])", measured), (
-            f"{figure} is not in the benchmarks"
-        )
-
-
 def test_commands_that_are_named_in_prose_are_there() -> None:
     from typer.main import get_command
 

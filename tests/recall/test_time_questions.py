@@ -90,3 +90,13 @@ def test_a_habit_is_not_filtered_by_the_day_it_was_told() -> None:
         hits = memory.recall("When do I have yoga on Tuesday?", asked_at="2026-06-18")
     assert hits[0].content.startswith("Yoga")
     assert not hits.notes
+
+
+@pytest.mark.parametrize(
+    "question", ["What is the weather like today?", "Which films are on tonight?", "Who won the match yesterday?"]
+)
+def test_a_time_that_every_memory_is_from_makes_none_an_answer(question: str) -> None:
+    with Memory.open(":memory:", user="dana") as memory:
+        for text in ("Dana's router is a Fritzbox 7590.", "Dana pays by invoice.", "I moved to Lisbon last week."):
+            memory.remember(text)
+        assert memory.recall(question).hits == ()

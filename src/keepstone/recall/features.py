@@ -270,7 +270,7 @@ def _put_times(put: _FeatureTable, view: View, question: Question, usable: NDArr
     if hint is None:
         return
     if hint.start is not None or hint.end is not None:
-        put("time", closeness(hint, view.occurred[slots]))
+        put("time", closeness(hint, view.occurred[slots]) * np.float32(question.time_rarity))
     if hint.order and usable.any():
         dates = view.occurred[usable]
         dates = np.sort(dates[:: max(1, len(dates) // _SAMPLED_DATES)])  # by rank, so that one stray date does not matter

@@ -92,6 +92,7 @@ class Question:
     wants_all: bool = False  # it asks for a list or an overview, so that every member answers
     language: str = ""  # of its words, where that is not English
     world: float = 0.0  # log odds that it asks about the world and not about the user, where the embedder can tell
+    time_rarity: float = 1.0  # of the time it names: 0 where every record is as near to it, which then says nothing
     event: TimeHint | None = None  # the time of an event in the scope that it dates itself by, once a record of it is found
 
     @property

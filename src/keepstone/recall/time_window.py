@@ -73,6 +73,16 @@ def window_of(question: Question) -> TimeHint | None:
     return question.time if question.time is not None and question.time.is_window else None
 
 
+def weigh_time(question: Question, times: NDArray[np.int64]) -> Question:
+    """The question with the rarity of the time that it names among the times of the records: where most are as near to it
+    as any ("the weather today", in a store of today), that makes none of them an answer."""
+    hint = question.time
+    if hint is None or (hint.start is None and hint.end is None) or not len(times):
+        return question
+    near = closeness(hint, times)
+    return replace(question, time_rarity=min(1.0, 2 * (1 - float(near.mean() / near.max()))))
+
+
 # -- events -------------------------------------------------------------------------------------------------------
 def resolve_event(
     view: View,
@@ -145,7 +155,7 @@ def outside_points(window: TimeHint, near: Column) -> Column:
 def raise_relevance(question: Question, relevance: Column, near: Column) -> Column:
     """The relevance of candidates, higher for what is from the time that is asked for; a question that names only a time is
     answered by all of it."""
-    factor = _WINDOW_FACTOR if question.words else _ONLY_TIME_FACTOR
+    factor = _WINDOW_FACTOR * question.time_rarity if question.words else _ONLY_TIME_FACTOR
     raised: Column = 1 - (1 - relevance) * (1 - np.float32(factor) * (near > _IN_WINDOW))
     return raised
 

@@ -1,0 +1,146 @@
+"""The page about reliability: kills, power cuts, faults, concurrent histories, failover, load."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bench.report import pages
+from bench.report.charts import Strip, strips
+from bench.report.figures import count, mb, ms, plain, times
+from bench.report.results import Results
+
+LEAD = """What happens when things go wrong. Every run keeps a ledger of the writes that were acknowledged. *Lost*:
+acknowledged writes that are gone afterwards. *Drift*: places where text, words and vectors disagree. *Doubled*: what is
+there twice. *Errors*: failures that a caller should not have seen."""
+ROWS = {
+    "kill": "SIGKILL at a random instant of 32 verbs, and while opening or creating the store",
+    "kill-postgres": "the same on PostgreSQL, next to a writer that goes on",
+    "upkeep": "SIGKILL during every maintenance job, which must then complete",
+    "upkeep-postgres": "the same on PostgreSQL",
+    "power": "power cut: unsynced writes lost or torn at any byte (a recording VFS)",
+    "power-postgres": "the same below every process of a PostgreSQL",
+    "processes": "8 writers and 4 readers on one file",
+    "processes-postgres": "the same on PostgreSQL",
+    "threads": "50 threads write the same fact, key or idempotency key at once",
+    "threads-postgres": "the same on PostgreSQL",
+    "clock": "clocks that jump back by days and ahead by years",
+    "upgrade": "SIGKILL during the migration of every released schema",
+    "disk-full": "full disks and files that may not grow",
+    "io-errors": "reads, writes and syncs that fail at random",
+    "postgres-restarts": "the server stopped and killed under load",
+    "redis": "Redis killed, paused and emptied",
+    "providers": "embedders and models that time out, fail or answer nonsense",
+    "damaged": "bits flipped, pages zeroed, swapped or cut off",
+    "model-change": "SIGKILL while vectors are moved to another embedder",
+    "random": "random operations compared with a dictionary",
+    "http": "every HTTP operation with right and wrong input",
+    "sync": "SIGKILL while two stores synchronise",
+}
+_SOAKED = {
+    "resident_mb": ("memory of the server", mb), "handles": ("files and sockets", count), "threads": ("threads", count),
+    "wal_mb": ("write-ahead log", mb), "store_mb": ("store on disk", mb), "p50_ms": ("median latency", ms),
+    "live": ("live memories", count),
+}  # fmt: skip
+_SUMMARY = {"kills": "kills", "acknowledged": "acknowledged writes", "lost": "lost", "drift": "drift"}
+METHOD = """## Method
+
+**Faults.** Each row runs in a folder of its own on real stores. Afterwards every acknowledged effect is looked for by id,
+list, words and meaning; what was forgotten must not be found; the call that was cut off is there whole or not at all;
+`doctor` and the audit log are verified. Every 40th kill is a new interpreter, the others are forks. In `make test` every
+row runs at a small number.
+
+**Histories.** 8 processes remember, update, forget, get and recall the same five keys, on one file and through 3 servers on
+one PostgreSQL, while processes or servers are killed and restarted. For each key a checker (`bench/linearizable.py`, after
+Wing and Gong with Lowe's memory of configurations) looks for an order in which each call happens at one instant between its
+start and its end and every answer is right. `--stale` plants a fault, which is found.
+
+**Failover.** Two PostgreSQL servers with synchronous replication; the primary is killed under four writers and a reader,
+the standby is promoted. [How to set it up](../operations/deployment.md#failover).
+
+**Stall.** One key opens expensive dashboard pages as fast as it can; another user's requests are timed with and without
+that."""
+
+
+def made(results: Results) -> dict[str, str]:
+    """The page and its chart."""
+    files: dict[str, str] = {}
+    parts = ["## Faults", *_faults(results), "## Concurrent histories", *_history(results), "## Failover", *_failover(results)]
+    parts += ["## One caller cannot stall another", *_stall(results), "## Under load", *_soak(results, files), METHOD]
+    return {**files, "reliability.md": pages.page("Reliability", LEAD, parts)}
+
+
+def _faults(results: Results) -> list[str]:
+    parts, rows, problems = [], [], []
+    for name in ("torture", "power"):
+        found = results.get(name) or {}
+        for each in found.get("rows", []):
+            title = [ROWS.get(each["row"], each["row"]), each["store"]]
+            if each.get("skipped"):
+                rows.append([*title, *[""] * 6, f"skipped: {each['skipped']}"])
+                continue
+            counts = [count(each[key]) for key in ("tries", "acknowledged", "lost", "drift", "duplicates", "errors")]
+            rows.append([*title, *counts, "whole" if each.get("whole") else "**not whole**"])
+        problems += [f"- {problem}" for problem in found.get("problems", [])]
+    if (torture := results.get("torture")) is not None:
+        said = [f"{count(torture[key])} {title}" for key, title in _SUMMARY.items()]
+        parts.append(f"**{', '.join(said)}.**")
+    if rows:
+        parts.append(pages.table(["fault", "store", "times", "acknowledged", "lost", "drift", "doubled", "errors", ""], rows))
+    parts += ["\n".join(["What was wrong:", "", *problems])] if problems else []
+    return [*parts, pages.source(results, "torture"), pages.source(results, "power")]
+
+
+def _history(results: Results) -> list[str]:
+    if (found := results.get("history")) is None:
+        return [pages.missing("history")]
+    rows = [
+        [name, count(each["calls"]), count(each["kills"]), count(each["without_answer"]), count(len(each["problems"]))]
+        for name in ("sqlite", "postgres") if (each := found.get(name))
+    ]  # fmt: skip
+    return [
+        pages.table(["", "calls", "kills", "without an answer", "keys not linearizable"], rows),
+        pages.source(results, "history"),
+    ]
+
+
+def _failover(results: Results) -> list[str]:
+    if (found := results.get("failover")) is None:
+        return [pages.missing("failover")]
+    told = (
+        f"{count(found['failovers'])} failovers, {count(found['acknowledged'])} acknowledged writes, {count(found['lost'])} "
+        f"lost, {count(found['errors'])} errors; the longest pause {plain(found['pause_s']['max'])} s of "
+        f"{plain(found['limit_s'])} s allowed. {count(found['recalls'])} recalls, {count(found['from_standby'])} of them from "
+        f"the standby and at most {plain(found['staleness_s']['reported_max'])} s old; {count(found['too_old'])} older than "
+        "they said."
+    )
+    return [told, pages.source(results, "failover")]
+
+
+def _stall(results: Results) -> list[str]:
+    if (found := results.get("stall")) is None:
+        return [pages.missing("stall")]
+    rows = [
+        [title, ms(found[key]["quiet"]["ms"]["p95"]), ms(found[key]["attacked"]["ms"]["p95"]), times(found[key]["times"])]
+        for key, title in (("me", "`GET /v1/me`"), ("recall", "recall")) if key in found
+    ]  # fmt: skip
+    return [pages.table(["p95 of another user", "quiet", "under attack", "×"], rows), pages.source(results, "stall")]
+
+
+def _soak(results: Results, files: dict[str, str]) -> list[str]:
+    found: dict[str, Any] | None = results.get("soak")
+    if found is None:
+        return [pages.missing("soak")]
+    samples, drawn = found.get("samples", []), []
+    for key, (title, shown) in _SOAKED.items():
+        points = tuple((each["at"] / 60, float(each[key])) for each in samples if key in each)
+        drawn += [Strip(title, points, shown)] if len(points) > 1 else []
+    parts = [
+        f"{plain(found['minutes'])} minutes, {count(found['requests'])} requests, {count(found['errors'])} errors; the store is "
+        f"{'whole' if found['whole'] else '**not whole**'}; memory, handles, log and latency are **{found['verdict']}**."
+    ]
+    if drawn:
+        subtitle = f"Each measure from zero; {count(found['requests'])} requests, {count(found['errors'])} errors"
+        files["soak.svg"] = strips(f"A server under load for {plain(found['minutes'])} minutes", subtitle, drawn)
+        parts.append(pages.image("soak.svg", "Memory, handles, log and latency of a server under load"))
+    problems = [f"- {problem}" for problem in found.get("problems", [])]
+    return [*parts, *(["\n".join(problems)] if problems else []), pages.source(results, "soak")]
