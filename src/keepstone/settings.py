@@ -67,7 +67,7 @@ class Settings:
         10**9,
     )
     min_similarity: float | None = _setting(
-        None, "relevance below which a memory is not recalled; unset: what chance reaches", 0, 1
+        None, "relevance below which a memory is not recalled; unset: what unrelated memories reach", 0, 1
     )
     min_confidence: float | None = _setting(
         None,

@@ -98,7 +98,7 @@ def test_the_playground_tells_why_and_why_not(server: Running, at: Visitor) -> N
     memory = scoped(server, "alice")
     memory.remember("Dana lives in Lisbon.")
     other = memory.remember("The kettle is blue.").id or ""
-    assert "No recalls since this server was started" in text(at.http.get("/"))
+    assert "No recalls since the server was started" in text(at.http.get("/"))
     page = at.http.get("/recall", params={"query": "Where does Dana live?", "why": other})
     assert "Dana lives in Lisbon." in text(page)
     assert "not recalled" in text(page)

@@ -68,6 +68,15 @@ CHECKS = """() => {
 }"""
 
 
+# What the keyboard has reached after the skip link: a control of the page that can be seen to have the focus.
+FOCUS = """() => {
+  const at = document.activeElement, style = getComputedStyle(at);
+  if (!at.closest('main')) return ['not in the page: ' + at.outerHTML.slice(0, 90)];
+  const seen = style.outlineStyle !== 'none' || style.boxShadow !== 'none' || at.matches('[type=range]');
+  return seen ? [] : ['focus not seen: ' + at.outerHTML.slice(0, 90)];
+}"""
+
+
 @pytest.fixture(params=["light", "dark"])
 def theme(request: pytest.FixtureRequest) -> str:
     return str(request.param)
@@ -84,7 +93,12 @@ def test_every_page_can_be_seen_heard_and_reached(browser: Browser, demo: Runnin
             window.go(path)
             if path == "/":
                 page.wait_for_selector(".health")
-            if found := page.evaluate(CHECKS):
+            found = page.evaluate(CHECKS)
+            page.evaluate("document.activeElement?.blur()")
+            for key in ("Tab", "Enter", "Tab"):  # over the skip link into the page
+                page.keyboard.press(key)
+            found += page.evaluate(FOCUS)
+            if found:
                 wrong[path] = found
         assert wrong == {}
         assert window.outside() == []

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import html
+import re
 from pathlib import Path
 
 import pytest
@@ -185,3 +187,66 @@ def test_the_api_page_lists_every_operation_and_an_unknown_page_is_a_page(server
     assert (browser.status_code, browser.headers["content-type"].partition(";")[0]) == (404, "text/html")
     assert "There is no page at this address" in text(browser)
     assert at.http.get("/nowhere").headers["content-type"] == "application/problem+json"
+
+
+def test_score_bars_are_to_scale_and_in_the_order_of_the_ranks(server: Running, at: Visitor) -> None:
+    memory = server.memory.with_scope(user="alice")
+    for content in ("Marco leads the billing team.", "The billing team meets on Mondays.", "Invoices go out on Friday."):
+        memory.remember(content)
+    page = at.http.get("/recall", params={"query": "Who leads the billing team?", "min_similarity": "0"}).text
+    bars = re.findall(r'<svg class="stack".*?aria-label="score: ([\d.]+).*?</svg>', page)
+    widths = [
+        sum(map(float, re.findall(r'class="s-\w+" x="[\d.]+" width="([\d.]+)"', bar)))
+        for bar in re.findall(r'<svg class="stack".*?</svg>', page)
+    ]
+    scores = [float(score) for score in bars]
+    assert len(scores) >= 2
+    assert scores == sorted(scores, reverse=True)
+    assert widths[0] == pytest.approx(100, abs=0.1)
+    assert all(width == pytest.approx(100 * score / scores[0], abs=1) for width, score in zip(widths, scores, strict=True))
+
+
+def test_imported_history_is_on_the_timeline_at_its_own_time(server: Running, at: Visitor) -> None:
+    memory = server.memory.with_scope(user="alice")
+    memory.remember("Dana moved to Porto.", occurred_at="2019-05-04")
+    memory.remember("Dana rows on Mondays.")
+    then = text(at.http.get("/timeline?at=2019-05-06T00:00&span=week"))
+    assert "1 added" in then
+    assert then.count("Dana moved to Porto.") == 2
+    assert "Dana rows" not in then
+    assert "4 May 2019" in text(at.http.get("/timeline"))
+    later = text(at.http.get("/timeline?span=day"))
+    assert "1 added" in later
+    assert later.count("Dana moved to Porto.") == 1
+
+
+def test_a_conversation_has_its_summary_and_length(server: Running, at: Visitor) -> None:
+    memory = server.memory.with_scope(user="alice")
+    talk = [("user", "I moved to Porto last week and I work at the harbour."), ("assistant", "Noted.")] * 4
+    memory.ingest(
+        [{"role": role, "content": said, "at": f"2026-01-01T10:{5 * minute:02}:00"} for minute, (role, said) in enumerate(talk)],
+        session="moving",
+    )
+    receipt = memory.conversation("moving").consolidate()
+    assert receipt is not None
+    record = memory.get(receipt.id or "")
+    assert record is not None
+    shown = text(at.http.get("/conversations"))
+    assert "8 messages in 35 minutes" in shown
+    assert " ".join(record.content.split())[:60] in shown
+
+
+def test_an_empty_page_shows_a_request_that_works_under_the_key(server: Running) -> None:
+    key = server.key("backend", service=True)
+    at = visitor(server, key)
+    at.send("/scope", {"user": "bob", "agent": "planner"})
+    for path in ("/", "/conversations"):
+        command = html.unescape(at.http.get(path).text).partition("<code>curl ")[2].partition("</code>")[0]
+        assert f"Bearer {key[:11]}_…" in command
+        headers = dict(re.findall(r"-H '([\w-]+): ([^']+)'", command.replace(f"{key[:11]}_…", key)))
+        body = command.partition("-d '")[2].rpartition("'")[0]
+        answer = at.http.post(command.split()[0], content=body, headers=headers)
+        assert answer.is_success, answer.text
+    assert len(server.memory.with_scope(user="bob", agent="planner").list().records) >= 2
+    reader = visitor(server, server.key("eve", rights=("read",)))
+    assert "curl" not in text(reader.http.get("/"))

@@ -81,7 +81,7 @@ def explain_standing(
     if best < ranking.threshold.best_required:
         reason = (
             f"nothing is recalled: the best relevance is {best:.2f}, below the threshold "
-            f"{ranking.threshold.best_required:.2f} that unrelated memories reach by chance in a scope of this size: "
+            f"{ranking.threshold.best_required:.2f} that unrelated memories reach in a scope of this size: "
             "use min_similarity=0 to see it"
         )
     elif ranking.confidence.any < ranking.min_confidence:

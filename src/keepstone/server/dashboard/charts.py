@@ -14,8 +14,8 @@ SCORE_PARTS = {
     "keywords": "keywords",
     "speaker": "speaker",
     "time": "time",
-    "form": "form",
-    "current": "current",
+    "form": "length and importance",
+    "current": "up to date",
 }  # signal: label
 _WIDTH, _HEIGHT = 1000, 200
 
@@ -82,28 +82,21 @@ def _bars(values: Sequence[int], step: float, gap: float, top: int, height: floa
     )
 
 
-def stack(signals: Mapping[str, float], maximum: float, name: str) -> Markup:
-    """The parts of a score: positive parts to the right of zero, negative parts to the left."""
-    parts = [(part, signals.get(part, 0.0)) for part in SCORE_PARTS]
-    negative = min(sum(-value for _, value in parts if value < 0), maximum)
-    scale = 100 / (maximum + negative) if maximum + negative else 0
-    right = left = negative * scale
-    bars = Markup("")
-    for part, value in parts:
-        width = abs(value) * scale
-        if width < 0.05:
-            continue
-        left -= width if value < 0 else 0
-        bars += Markup('<rect class="s-{}" x="{:.2f}" width="{:.2f}" height="10"/>').format(
-            part, max(left, 0) if value < 0 else right, width
-        )
-        right += width if value > 0 else 0
-    zero = Markup('<rect class="zero" x="{:.2f}" y="-1" width="0.4" height="12"/>').format(negative * scale) if negative else ""
-    label = ", ".join(f"{SCORE_PARTS[part]} {value:+.1f}" for part, value in parts)
+def stack(signals: Mapping[str, float], score: float, maximum: float, name: str) -> Markup:
+    """A score as a bar, as wide as its share of the maximum, in the colours of the parts that raise it."""
+    parts = [(part, max(signals.get(part, 0.0), 0.0)) for part in SCORE_PARTS]
+    total = sum(value for _, value in parts)
+    width = 100 * min(score / maximum, 1.0) if maximum > 0 else 0.0
+    left, bars = 0.0, Markup("")
+    for part, value in parts if total else ():
+        share = width * value / total
+        bars += Markup('<rect class="s-{}" x="{:.2f}" width="{:.2f}" height="10"/>').format(part, left, share)
+        left += share
+    label = ", ".join(f"{SCORE_PARTS[part]} {signals.get(part, 0.0):+.1f}" for part in SCORE_PARTS)
     return Markup(
-        '<svg class="stack" viewBox="0 -1 100 12" preserveAspectRatio="none" role="img" aria-label="{}: {}"><rect class="track" '
-        'width="100" height="10"/>{}{}</svg>'
-    ).format(name, label, bars, zero)
+        '<svg class="stack" viewBox="0 0 100 10" preserveAspectRatio="none" role="img" aria-label="{}: {:.2f} ({})"><rect '
+        'class="track" width="100" height="10"/>{}</svg>'
+    ).format(name, score, label, bars)
 
 
 def ring(score: int) -> Markup:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
@@ -43,12 +44,20 @@ def distance(seconds: float) -> str:
     >>> distance(7300), distance(-90_000), distance(3)
     ('2 hours ago', 'in 1 day', 'just now')
     """
+    if abs(seconds) < _UNITS[-1][1]:
+        return "just now"
+    return f"{span_of(seconds)} ago" if seconds > 0 else f"in {span_of(seconds)}"
+
+
+def span_of(seconds: float) -> str:
+    """
+    >>> span_of(7300), span_of(90), span_of(3)
+    ('2 hours', '2 minutes', 'less than a minute')
+    """
     for name, size in _UNITS:
         if abs(seconds) >= size:
-            number = round(abs(seconds) / size)
-            text = f"{number} {name}{'s' if number > 1 else ''}"
-            return f"{text} ago" if seconds > 0 else f"in {text}"
-    return "just now"
+            return plural(round(abs(seconds) / size), name)
+    return "less than a minute"
 
 
 def number(value: float) -> str:
@@ -142,7 +151,9 @@ def with_query(path: str, values: Mapping[str, Any], **changed: Any) -> str:
 
 FILTERS: dict[str, Any] = {
     "when": when, "ago": ago, "number": number, "clipped": clip, "pretty": pretty, "quoted": lambda text: quote(text, safe=""),
+    "shell": shlex.quote,
 }  # fmt: skip
 GLOBALS: dict[str, Any] = {
     "plural": plural, "difference": difference, "highlight": highlight, "with_query": with_query, "charts": charts,
+    "span_of": span_of,
 }  # fmt: skip

@@ -6,12 +6,15 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from itertools import islice
 from typing import Any
 
 from starlette.responses import Response
 
 from keepstone.conversation.flow import Built
 from keepstone.errors import NotFound, ValidationError
+from keepstone.maintenance.audit import Change, Diff
+from keepstone.ports.values import ListQuery
 from keepstone.server.dashboard.context import Page, PageRequest, session_path
 from keepstone.server.dashboard.formatting import message_text
 from keepstone.text.times import EARLIEST, parse_time
@@ -20,8 +23,8 @@ from keepstone.types import MESSAGE, Message, Record
 _MAX_SESSIONS, _PAGE_MESSAGES, _MAX_FOUND_MESSAGES, _OPENING_MESSAGES = 200, 100, 200, 6
 _DEFAULT_WINDOW_TOKENS = 8000
 _MAX_SLIDER_STEPS, _MIN_STEP_SECONDS = 120, 60.0
-_MAX_TIMELINE_RECORDS = 60
-_MAX_SCALE = timedelta(days=3650)
+_MAX_TIMELINE_RECORDS = 40
+_MAX_SCALE = timedelta(days=7300)
 _SPANS = {"day": timedelta(days=1), "week": timedelta(days=7), "month": timedelta(days=30), "all": None}
 
 
@@ -30,8 +33,16 @@ def list_conversations(request: PageRequest) -> Response:
     if request.http.param("session") is not None:
         return show_conversation(request)
     sessions = request.memory.conversation.list(limit=_MAX_SESSIONS)
-    openings = {session.name: _read_opening(request, session.name) for session in sessions}
-    return request.page("conversations.html", sessions=sessions, openings=openings, address=request.service.address)
+    summaries = dict.fromkeys((session.name for session in sessions), "")
+    for record in islice(request.backend.records(request.caller.scope, ListQuery(kind="summary")), _MAX_SESSIONS):
+        if record.session in summaries:
+            summaries[record.session] = summaries[record.session] or record.content
+    return request.page(
+        "conversations.html",
+        sessions=sessions,
+        openings={session.name: _read_opening(request, session.name) for session in sessions},
+        summaries=summaries,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +138,9 @@ def show_timeline(request: PageRequest) -> Response:
         "mode": mode,
         "records": records[:_MAX_TIMELINE_RECORDS],
         "total": len(records),
-        "diff": request.memory.audit.diff(since, at, kinds=kinds),
+        "diff": _compare(request, since, at, records, with_messages)
+        if mode == "true"
+        else request.memory.audit.diff(since, at, kinds=kinds),
         "is_now": chosen is None or at >= now,
         "by_kind": Counter(record.kind for record in records).most_common(),
         "since": None if length is None else since,
@@ -147,6 +160,17 @@ def show_timeline(request: PageRequest) -> Response:
         with_messages=with_messages,
         now=now,
     )
+
+
+def _compare(request: PageRequest, since: datetime, at: datetime, records: Sequence[Record], with_messages: bool) -> Diff:
+    """What began to be true, changed and ended between two times, by when it was valid: imported history is at its own time."""
+    past = request.backend.snapshot(request.caller.scope, as_of=since) if since > EARLIEST else ()
+    before = {record.id: record for record in past if _is_active(record, since) and (with_messages or record.kind != MESSAGE)}
+    now = {record.id for record in records}
+    added = [record for record in records if record.id not in before]
+    changed = [Change(before[record.id], record) for record in records if before.get(record.id, record).content != record.content]
+    removed = [record for id, record in before.items() if id not in now]
+    return Diff(since, at, tuple(added[::-1]), tuple(changed), tuple(removed))
 
 
 def _is_active(record: Record, at: datetime) -> bool:

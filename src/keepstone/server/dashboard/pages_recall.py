@@ -12,7 +12,6 @@ from starlette.responses import Response
 from keepstone.errors import NotFound, ValidationError
 from keepstone.ports.serialize import because
 from keepstone.recall.query import RecallQuery
-from keepstone.server.dashboard.charts import SCORE_PARTS
 from keepstone.server.dashboard.context import Page, PageRequest
 from keepstone.server.dashboard.pages_memories import KINDS, MAX_TAGS, explain, parse_fraction
 from keepstone.text.token_count import estimate_tokens
@@ -29,12 +28,12 @@ _DEFAULT_CONTEXT_TOKENS = 1500
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The result of a question. `max_points` is the score that the longest bar stands for; `misses` came close."""
+    """The result of a question. `top_score` is the score that a whole bar stands for; `misses` came close."""
 
     recall: Recall
     milliseconds: float
     tokens: int
-    max_points: float
+    top_score: float
     reasons: Mapping[str, Sequence[str]]
     misses: Sequence[Hit]
 
@@ -71,7 +70,7 @@ def _answer(request: PageRequest, text: str, fields: Mapping[str, str | None]) -
         recall=recall,
         milliseconds=seconds * 1000,
         tokens=sum(estimate_tokens(hit.content) for hit in recall),
-        max_points=max((sum(max(hit.signals.get(part, 0.0), 0.0) for part in SCORE_PARTS) for hit in shown), default=1.0),
+        top_score=max((hit.score for hit in shown), default=1.0),
         reasons={hit.id: because(hit.signals) for hit in shown},
         misses=misses,
     )
