@@ -71,6 +71,7 @@ CHECKS = """() => {
 # What the keyboard has reached after the skip link: a control of the page that can be seen to have the focus.
 FOCUS = """() => {
   const at = document.activeElement, style = getComputedStyle(at);
+  if (!document.querySelector('main :is(a[href], button, input, select, textarea, summary, [tabindex="0"])')) return [];
   if (!at.closest('main')) return ['not in the page: ' + at.outerHTML.slice(0, 90)];
   const seen = style.outlineStyle !== 'none' || style.boxShadow !== 'none' || at.matches('[type=range]');
   return seen ? [] : ['focus not seen: ' + at.outerHTML.slice(0, 90)];
