@@ -292,6 +292,28 @@ def test_nobody_sees_anything_of_others(server: Running) -> None:
     assert "tangerine" not in at.http.get("/memories").text
 
 
+def test_an_operator_sees_every_user_and_switches_to_one(server: Running) -> None:
+    for user in ("dana", "Dana ", "marco"):
+        scoped(server, user).remember(f"The boat of {user} is red.")
+    operator = {"rights": (*EVERYTHING, "operator"), "service": True}
+    at = visitor(server, server.key("boss", **operator))
+    page = text(at.http.get("/users"))
+    assert all(name in page for name in ('"dana"', '"Dana "', "marco", "just now"))
+    assert page.count('like "dana"') == page.count('like "Dana "') == 1
+    assert "marco" not in text(at.http.get("/users?q=DANA"))
+    names = at.http.get("/users/names?of=user", headers={"x-fragment": "1"}).text
+    assert names.count("<option") == 3
+    at.send("/scope", {"user": "marco", "agent": "default"}, "/users")
+    assert "The boat of marco is red." in text(at.http.get("/memories"))
+    at.send("/scope", {"user": "DANA", "agent": "default"})
+    said = text(at.http.get("/"))
+    assert "differs in case or spaces only from user 'Dana ' of agent 'default', user 'dana' of agent 'default'" in said
+    for other in (server.key("alice", rights=EVERYTHING), server.key("svc", service=True)):
+        theirs = visitor(server, other)
+        assert theirs.http.get("/users").status_code == theirs.http.get("/users/names").status_code == 403
+        assert 'href="/users"' not in theirs.http.get("/").text
+
+
 def test_a_service_key_looks_at_the_user_it_names(server: Running) -> None:
     scoped(server, "bob").remember("Bob has a boat.")
     at = visitor(server, server.key("backend", service=True))

@@ -173,6 +173,13 @@ function reviewing() {
   });
 }
 
+// -- names for the fields that change the scope, once they are opened -----------------------------------------------
+function naming(details) {
+  details.addEventListener("toggle", () => {
+    $$("datalist[data-of]", details).forEach((list) => fragment(`/users/names?of=${list.dataset.of}`, list));
+  }, { once: true });
+}
+
 // -- selecting several --------------------------------------------------------------------------------------------
 function picking() {
   const all = $("[data-pick-all]"), count = $("[data-picked]");
@@ -247,4 +254,5 @@ $$("dialog[open]").forEach((dialog) => { dialog.close(); dialog.showModal(); });
 if (location.hash.length > 1 && document.getElementById(location.hash.slice(1))?.matches("dialog")) open(location.hash.slice(1));
 reviewing();
 picking();
+$$("details[data-names]").forEach(naming);
 addEventListener("hashchange", byLink);
