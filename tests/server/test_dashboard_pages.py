@@ -73,7 +73,7 @@ def test_the_browser_pages_through_everything_and_filters(server: Running, at: V
     assert numbers == [[str(each) for each in range(29, 4, -1)], [str(each) for each in range(4, -1, -1)]]
     assert set(re.findall(r"bird number (\d+)", at.http.get("/memories?tag=odd").text)) == {str(n) for n in range(1, 30, 2)}
     assert at.http.get("/memories?cursor=nonsense").status_code == 422
-    assert "25 memories of 30, newest first" in first.text
+    assert "25 memories of 30, last stored first" in first.text
     memory.ingest([{"role": "user", "content": "A bird told me."}], session="s", extract=False)
     shown = [
         at.http.get(path).text for path in ("/memories", "/memories?kind=any", "/memories?q=bird", "/memories?q=bird&kind=any")
@@ -333,7 +333,7 @@ def test_files_are_kept_for_ever_under_a_name_that_changes_with_them(at: Visitor
     assert at.http.get("/static/app.css").status_code == 404
 
 
-@pytest.mark.parametrize("body", [b"a=%ff", b"\xff", b"&".join(b"a=1" for _ in range(200))], ids=["half", "bytes", "many"])
+@pytest.mark.parametrize("body", [b"a=%ff", b"\xff", b"&".join(b"a=1" for _ in range(700))], ids=["half", "bytes", "many"])
 def test_a_form_that_cannot_be_read_is_refused_politely(at: Visitor, body: bytes) -> None:
     headers = {**at.own(), "content-type": "application/x-www-form-urlencoded"}
     answer = at.http.post("/memories", content=body, headers=headers)
