@@ -15,7 +15,7 @@ from relations import load_relations
 
 from keepstone.embedders.static import MODEL_FOLDER, WORLD_FILE, StaticEmbedder
 
-SHARES = {"world": 1.5, "own": 1.0, "relations": 0.5}  # how much each group counts, however many questions it has
+SHARES = {"world": 1.5, "own": 1.0, "relations": 1.0}  # how much each group counts, however many questions it has
 SHRINK = 1e-3
 STEPS = 30
 PERSON = "Marta"

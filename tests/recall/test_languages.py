@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -107,21 +108,56 @@ def test_words_answer_and_the_notes_say_so() -> None:
 
 
 @pytest.mark.parametrize(
-    ("question", "factor"),
+    ("question", "world", "factor"),
     [
-        ("What is the capital of Peru?", 1.0),
-        ("Where do I live?", 0.75),
-        ("Wie heißt die Hauptstadt von Peru?", 1.3),
-        ("Wo wohne ich eigentlich?", 0.5),
-        ("Hafta sonu ne yaparım?", 0.5),
-        ("Komu muszę oddać pieniądze?", 0.5),
-        ("ペルーの首都はどこですか", 1.0),
+        ("What is the capital of Peru?", 2.0, 1.3),
+        ("Where do I live?", 0.0, 0.75),
+        ("Wie heißt die Hauptstadt von Peru?", 2.0, 3.0),
+        ("Wie heißt die Katze?", -1.5, 0.7),
+        ("Wo wohne ich eigentlich?", 0.0, 0.5),
+        ("Hafta sonu ne yaparım?", 0.0, 0.5),
+        ("Komu muszę oddać pieniądze?", 0.0, 0.5),
+        ("ペルーの首都はどこですか", 2.0, 3.0),
+        ("ما معنى التضخم؟", -0.5, 1.0),
+        ("帮我写一封请假邮件。", -0.5, 1.0),
+        ("Quanti grammi ci sono in un'oncia?", -0.5, 1.0),
     ],
 )
-def test_the_threshold_among_facts_depends_on_the_language_and_the_person(question: str, factor: float) -> None:
-    asked = parse_question(question, {}, datetime(2026, 1, 1, tzinfo=UTC))
+def test_the_threshold_among_facts_depends_on_the_language_and_what_is_asked(question: str, world: float, factor: float) -> None:
+    asked = replace(parse_question(question, {}, datetime(2026, 1, 1, tzinfo=UTC)), world=world)
     usual = RelevanceThreshold.of(None, 50).best_required
     assert RelevanceThreshold.among_facts(50, asked).best_required == pytest.approx(factor * usual)
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "Wie tief ist der Marianengraben?",
+        "Combien d'habitants compte le Canada ?",
+        "¿Cómo se prepara un gazpacho?",
+        "Kto wynalazł druk?",
+        "Как приготовить борщ?",
+        "地球到太阳有多远？",
+        "日本の人口は何人ですか？",
+        "세상에서 가장 빠른 동물은 뭐야?",
+        "ข้าวผัดทำยังไง",
+        "ما أسرع حيوان في العالم؟",
+    ],
+)
+def test_a_question_about_the_world_brings_no_facts_of_the_user(question: str) -> None:
+    facts = [
+        *(
+            "Meine Schwester spielt Geige in einem Orchester.",
+            "Mon fils va à l'école en vélo.",
+            "Trabajo en un hospital de Sevilla.",
+        ),
+        *("Mój pies boi się burzy.", "По пятницам я хожу в бассейн.", "我在北京的一家医院工作。", "毎朝コーヒーを二杯飲みます。"),
+        *("저는 매운 음식을 못 먹어요.", "แม่ของฉันเป็นครูสอนดนตรี", "أختي تدرس الطب في القاهرة."),
+    ]
+    with Memory.open(":memory:") as memory:
+        for fact in facts:
+            memory.remember(fact)
+        assert [hit.content for hit in memory.recall(question)] == []
 
 
 def test_a_store_in_several_languages_answers_in_each() -> None:

@@ -27,14 +27,13 @@ _MAX_CHANCE = 0.55
 # Of the chance level, where the question is about the user and the record is a fact: in English, and in other languages, where
 # facts and their paraphrases are less alike.
 _OWN_FACTS_FACTORS = (0.75, 0.5)
-# Of the chance level, where the question is in another language and not about the user: unrelated texts are more alike there.
-# In the languages that leave the subject out, nothing says that a question is about the user.
-_FOREIGN_FACTOR = 1.3
-_SUBJECTLESS_LANGUAGES = ("ja", "ko")
 # Of the threshold, and of the best relevance: what a record needs where a list or an overview is asked for.
 _WHOLE_SHARES = (0.4, 0.15)
-# How much a unit of the log odds that the question asks about the world adds to the chance level, and which odds count.
+# How much a unit of the log odds that the question asks about the world adds to the chance level, and which odds count. In other
+# languages than English unrelated texts are more alike, so what is asked about decides more than similarity there.
 _WORLD_FACTOR, _WORLD_BOUNDS = 0.15, (-2.0, 4.0)
+_FOREIGN_WORLD_FACTORS, _FOREIGN_WORLD_BOUNDS = (0.3, 0.8), (-2.0, 3.0)  # factors of negative and of positive log odds
+_FOREIGN_WORLD_ODDS = 0.5  # added to them: the odds are fitted on more questions about users in English
 _SHARES = (0.5, 0.25)  # of the threshold, and of the best relevance: what a record needs once the best passes
 # How much each raises the relevance of a record without any similarity: holding every word of the query, being said by the
 # speaker it names, being of the time it names.
@@ -139,13 +138,13 @@ class RelevanceThreshold:
         """The caller's own threshold, which every record must reach; else the chance level of a scope of this size."""
         if min_similarity is not None:
             return cls(min_similarity)
-        level = chance_relevance(size) * (1.0 if question is None else _foreign_factor(question) * _world_factor(question))
+        level = chance_relevance(size) * (1.0 if question is None else _world_factor(question))
         return cls.at(level, question)
 
     @classmethod
     def among_facts(cls, size: int, question: Question) -> RelevanceThreshold:
         """The chance level among facts alone, which are few beside messages; lower where the question is about the user."""
-        factor = _OWN_FACTS_FACTORS[question.is_foreign] if question.of_user else _foreign_factor(question)
+        factor = _OWN_FACTS_FACTORS[question.is_foreign] if question.of_user else 1.0
         return cls.at(chance_relevance(size) * factor * _world_factor(question), question)
 
     @classmethod
@@ -167,15 +166,12 @@ class RelevanceThreshold:
 
 def _world_factor(question: Question) -> float:
     """How much higher the chance level is for a question about the world: most memories are about the user."""
-    lowest = (
-        _WORLD_BOUNDS[0] if question.of_user or question.is_foreign else 0.0
-    )  # nonsense looks like no question about the world, either
+    if question.is_foreign and not question.of_user:
+        odds = min(max(question.world + _FOREIGN_WORLD_ODDS, _FOREIGN_WORLD_BOUNDS[0]), _FOREIGN_WORLD_BOUNDS[1])
+        return 1 + _FOREIGN_WORLD_FACTORS[odds > 0] * odds
+    # Nonsense looks like no question about the world, either.
+    lowest = _WORLD_BOUNDS[0] if question.of_user else 0.0
     return 1 + _WORLD_FACTOR * min(max(question.world, lowest), _WORLD_BOUNDS[1])
-
-
-def _foreign_factor(question: Question) -> float:
-    is_usual = not question.language or question.of_user or question.language in _SUBJECTLESS_LANGUAGES
-    return 1.0 if is_usual else _FOREIGN_FACTOR
 
 
 def best_relevance(order: NDArray[np.int64], relevance: Column, limit: int) -> float:
