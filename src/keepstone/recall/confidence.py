@@ -115,7 +115,7 @@ class Confidence:
 
 
 def _probability(logits: NDArray[Any]) -> NDArray[Any]:
-    found: NDArray[Any] = 1 / (1 + np.exp(-np.clip(logits, -80, 80)))
+    found: NDArray[Any] = 1 / (1 + np.exp(-np.minimum(np.maximum(logits, -80), 80)))
     return found
 
 
@@ -169,11 +169,9 @@ def gather_evidence(
 def estimate_confidence(evidence: NDArray[np.float64], model_name: str) -> Confidence:
     """How sure a recall is, by its evidence and the model that fits it."""
     model = models()[model_name]
-    row = np.append(evidence, 1.0)
-    any_logit = float(row @ model.any)
-    return Confidence(
-        float(_probability(np.array(any_logit))), float(row @ model.first), float(evidence[0]), model.decay, evidence
-    )
+    any_logit, first_logit = (float(evidence @ weights[:-1] + weights[-1]) for weights in (model.any, model.first))
+    any = 1 / (1 + math.exp(-min(max(any_logit, -80.0), 80.0)))
+    return Confidence(any, first_logit, float(evidence[0]), model.decay, evidence)
 
 
 @dataclass(frozen=True, slots=True)

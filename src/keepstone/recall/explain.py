@@ -37,7 +37,8 @@ def group_shares(features: Features, positions: NDArray[np.int64]) -> NDArray[np
     if assumed.any():
         shares[assumed, 1] += shares[assumed, 0]
         shares[assumed, 0] = 0.0
-    shares[:, list(GROUPS).index("form")] -= asking_points(features)[positions]
+    if features.only_asks is not None:
+        shares[:, list(GROUPS).index("form")] -= asking_points(features)[positions]
     return shares
 
 
@@ -53,7 +54,7 @@ def hit_signals(features: Features, positions: NDArray[np.int64], relevance: NDA
     itself, and what its neighbours in the session add to that relevance."""
     table = np.empty((len(positions), len(_SIGNALS)), dtype=np.float32)
     table[:, : len(GROUPS)] = group_shares(features, positions)
-    own = measure_own_relevance(features)[positions]
+    own = measure_own_relevance(features, positions)
     table[:, -4] = features.own_similarity[positions] * features.measured[positions]
     table[:, -3] = features.own_coverage[positions]
     table[:, -2] = own

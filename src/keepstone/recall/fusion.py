@@ -41,6 +41,8 @@ _COVERAGE_FACTOR, _SPEAKER_FACTOR, _TIME_FACTOR = 0.75, 0.3, 0.2
 _ASKING_POINTS = 14.0  # more than the rewording of a question scores above the statement that answers it
 _UNKNOWN_NAMES_FACTOR = 0.3  # how much relevance falls where no record holds the names in the question
 
+Positions = NDArray[np.int64] | slice
+
 
 class Weights:
     """The weight of each feature."""
@@ -82,7 +84,7 @@ def estimate_scores(view: View, question: Question, first: FirstPass) -> Column:
 def sum_features(features: Features) -> Column:
     """The weighted sum of every candidate's features, less for messages that only ask."""
     sums: Column = np.vecdot(features.values, weights().vector)
-    return sums - asking_points(features)
+    return sums if features.only_asks is None else sums - asking_points(features)
 
 
 def asking_points(features: Features) -> Column:
@@ -100,15 +102,18 @@ def measure_relevance(features: Features) -> Column:
     return _combine_relevance(features, features.column("nearest"), features.column("coverage"))
 
 
-def measure_own_relevance(features: Features) -> Column:
-    """The relevance of a record by itself, without its neighbours: a caller's `min_similarity` is compared with this."""
-    return _combine_relevance(features, features.own_similarity, features.own_coverage)
+def measure_own_relevance(features: Features, positions: Positions = slice(None)) -> Column:
+    """The relevance of records by themselves, without their neighbours: a caller's `min_similarity` is compared with this."""
+    return _combine_relevance(features, features.own_similarity, features.own_coverage, positions)
 
 
-def _combine_relevance(features: Features, similarity: Column, coverage: Column) -> Column:
-    distance = (1 - np.clip(similarity, 0, 1)) * (1 - np.float32(_COVERAGE_FACTOR) * coverage)
+def _combine_relevance(features: Features, similarity: Column, coverage: Column, positions: Positions = slice(None)) -> Column:
+    similarity = np.minimum(np.maximum(similarity[positions], np.float32(0)), np.float32(1))
+    distance: Column = (1 - similarity) * (1 - np.float32(_COVERAGE_FACTOR) * coverage[positions])
     for name, factor in (("speaker", _SPEAKER_FACTOR), ("time", _TIME_FACTOR)):
-        distance *= 1 - np.float32(factor) * features.column(name)
+        column = features.column(name)[positions]
+        if column.any():
+            distance *= 1 - np.float32(factor) * column
     relevance: Column = (1 - distance) * np.float32(1 - _UNKNOWN_NAMES_FACTOR * features.unknown_names)
     return relevance
 

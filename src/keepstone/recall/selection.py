@@ -119,6 +119,7 @@ def _put_newer_first(
         return positions  # the question names a time itself
     occurred = view.occurred[slots]
     is_later = (occurred[:, None] > occurred) & (similarity >= MIN_ALIKE_COVERED) & _below_diagonal(len(slots))
+    is_later &= sums - sums[:, None] < MAX_GAP_COVERED
     pairs = np.argwhere(is_later).tolist()  # row by row, older ones best first
     if not pairs:
         return positions

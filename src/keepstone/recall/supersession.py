@@ -19,7 +19,7 @@ from keepstone.recall.candidates import Column, Slots
 from keepstone.recall.features import Features
 from keepstone.recall.question import Question
 from keepstone.scope_index.columns import View
-from keepstone.text.revisions import VectorPoints, load_model, revision_probabilities
+from keepstone.text.revisions import VectorPoints, load_model, revision_probabilities, tells_change
 from keepstone.types import Record
 
 MIN_PROBABILITY = 0.2  # from which a later statement comes before an earlier one
@@ -76,18 +76,18 @@ def supersede(
     records of the first `limit` hits are fetched with those that are read."""
     if vector is None or not len(order):
         return Supersession(order, sums)
-    pairs = _find_pairs(view, vector, features, usable, sums, order)
+    pairs, told = _find_pairs(view, vector, features, usable, sums, order)
     if not pairs:
         return Supersession(order, sums)
     positions = sorted({*order[:limit].tolist(), *(position for older, newer, _ in pairs for position in (older, newer))})
     records = dict(zip(positions, fetch(features.slots[positions]), strict=True))
-    replacements = _judge(view, question, features, pairs, records)
+    replacements = _judge(view, question, features, pairs, told, records)
     if not replacements or _OF_THE_PAST.search(question.text) or question.time is not None:
         return Supersession(order, sums, replacements, records=records)
     return replace(_move(order, sums, replacements), records=records)
 
 
-def _stated_at(view: View, slots: Slots) -> NDArray[np.int64]:
+def _stated_at(view: View, slots: Slots | np.int64) -> NDArray[np.int64]:
     """When each record got its present wording, in microseconds."""
     stated: NDArray[np.int64] = np.maximum(view.occurred[slots], view.valid_from[slots])
     return stated
@@ -102,12 +102,12 @@ def _by_user(view: View, slots: Slots) -> NDArray[np.bool_]:
 
 def _find_pairs(
     view: View, vector: Vector, features: Features, usable: NDArray[np.bool_], sums: Column, order: Order
-) -> list[tuple[int, int, VectorPoints]]:
-    """The pairs of positions (older, newer) that are worth reading."""
+) -> tuple[list[tuple[int, int, float]], Order]:
+    """The pairs (older, newer, points) of positions that are worth reading, and the positions of all that were compared."""
     model, slots = load_model(), features.slots
     heads = np.array([at for at in order[:_MAX_OLDER].tolist() if features.measured[at] and _by_user(view, slots[at])], np.int64)
     if not len(heads):
-        return []
+        return [], heads
     told = np.arange(len(slots))
     if len(slots) > _MAX_COMPARED:
         told = np.sort(np.argpartition(-sums, _MAX_COMPARED)[:_MAX_COMPARED])
@@ -116,47 +116,66 @@ def _find_pairs(
     stated, head_stated = _stated_at(view, slots[told]), _stated_at(view, slots[heads])
     is_later = stated > head_stated[:, None]
     if not is_later.any():
-        return []
-    vectors, head_vectors = view.vectors[features.shown[told]], view.vectors[features.shown[heads]]
+        return [], told
+    vectors = view.vectors[features.shown[told]]
     asked = model.common + vector @ model.of_question
-    points = np.stack([vectors @ (head @ model.of_statement + asked) for head in head_vectors])  # faster than one product
-    points[~is_later] = -np.inf
-    best = np.argsort(-points, axis=1)[:, :_MAX_READ].tolist()
-    chosen = [(row, at) for row, columns in enumerate(best) for at in columns if points[row, at] >= _MIN_POINTS]
-    if not chosen:
-        return []
-    newer = sorted({at for _, at in chosen})
-    revised = model.of_statement @ vectors[newer].T
-    fits = vectors @ revised
-    fits[stated[:, None] >= stated[newer]] = -np.inf
-    own, changes = (head_vectors @ revised).tolist(), (vectors[newer] @ model.change[:-1] + model.change[-1]).tolist()
-    rivals = [fits[told != head].max(axis=0, initial=-np.inf).tolist() for head in heads]
-    pairs = []
-    for row, at in chosen:
-        column = newer.index(at)
-        found = VectorPoints(float(points[row, at]), changes[column], rivals[row][column] - own[row][column])
-        pairs.append((int(heads[row]), int(told[at]), found))
-    return pairs
+    pairs: list[tuple[int, int, float]] = []
+    for head, later in zip(heads.tolist(), is_later, strict=True):
+        points = vectors @ (view.vectors[features.shown[head]] @ model.of_statement + asked)
+        points[~later] = -np.inf
+        best = np.argsort(-points)[:_MAX_READ]
+        pairs += [
+            (head, at, value)
+            for at, value in zip(told[best].tolist(), points[best].tolist(), strict=True)
+            if value >= _MIN_POINTS
+        ]
+    return pairs, told
+
+
+def _measure_pairs(view: View, features: Features, pairs: Sequence[tuple[int, int, float]], told: Order) -> list[VectorPoints]:
+    """What the vectors say of each pair, beside all that was told."""
+    model, slots, shown = load_model(), features.slots, features.shown
+    vectors, stated = view.vectors[shown[told]], _stated_at(view, slots[told])
+    fits: dict[int, tuple[Column, Column, float]] = {}
+    measured = []
+    for older, newer, points in pairs:
+        if newer not in fits:
+            statement = view.vectors[shown[newer]]
+            revised = model.of_statement @ statement
+            fit = vectors @ revised
+            fit[stated >= _stated_at(view, slots[newer])] = -np.inf
+            fits[newer] = fit, revised, float(statement @ model.change[:-1] + model.change[-1])
+        fit, revised, change = fits[newer]
+        rival = float(fit[told != older].max(initial=-np.inf)) - float(view.vectors[shown[older]] @ revised)
+        measured.append(VectorPoints(points, change, rival))
+    return measured
 
 
 def _judge(
     view: View,
     question: Question,
     features: Features,
-    pairs: list[tuple[int, int, VectorPoints]],
+    pairs: list[tuple[int, int, float]],
+    told: Order,
     records: dict[int, Record | None],
 ) -> dict[int, Replacement]:
     """Read both texts of each pair; of several replacements the surest counts."""
     numbers = frozenset(_NUMBER.findall(question.text))
     readable = [
-        (older, newer, points, old.content, new.content, new.id)
-        for older, newer, points in pairs
-        if (old := records[older]) is not None and (new := records[newer]) is not None and _may_replace(old, new, numbers)
+        (pair, old.content, new.content, new.id)
+        for pair in pairs
+        if (old := records[pair[0]]) is not None
+        and (new := records[pair[1]]) is not None
+        and tells_change(new.content)
+        and _may_replace(old, new, numbers)
     ]
-    texts = [(points, old, new) for _, _, points, old, new, _ in readable]
+    if not readable:
+        return {}
+    measured = _measure_pairs(view, features, [pair for pair, _, _, _ in readable], told)
+    texts = [(points, old, new) for points, (_, old, new, _) in zip(measured, readable, strict=True)]
     probabilities = revision_probabilities(texts, question.text, least=MIN_PROBABILITY)
     found: dict[int, Replacement] = {}
-    for (older, newer, _, _, _, id), probability in zip(readable, probabilities, strict=True):
+    for ((older, newer, _), _, _, id), probability in zip(readable, probabilities, strict=True):
         if probability >= MIN_PROBABILITY and (older not in found or found[older].probability < probability):
             said_at = int(_stated_at(view, features.slots[newer : newer + 1])[0])
             found[older] = Replacement(older, newer, id, said_at, round(probability, 4))
@@ -170,7 +189,7 @@ def _may_replace(old: Record, new: Record, numbers: frozenset[str]) -> bool:
         return False
     if old.key is not None and new.key is not None and old.key != new.key:
         return False
-    return not (numbers & set(_NUMBER.findall(old.content)) - set(_NUMBER.findall(new.content)))
+    return not numbers or not (numbers & set(_NUMBER.findall(old.content)) - set(_NUMBER.findall(new.content)))
 
 
 def _move(order: Order, sums: Column, replacements: dict[int, Replacement]) -> Supersession:
