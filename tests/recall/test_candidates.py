@@ -15,15 +15,13 @@ from keepstone.recall.candidates import (
     _KEYWORDS_ONLY,
     _PRIOR_RECORDS,
     _USUAL_DEVIATION,
-    K1,
-    B,
     FirstPass,
     choose_candidates,
     first_pass,
 )
 from keepstone.recall.question import parse_question
 from keepstone.recall.related import related_words
-from keepstone.scope_index.columns import ScopeIndex, View
+from keepstone.scope_index.columns import BM25_B, BM25_K1, ScopeIndex, View
 from keepstone.text.times import instant
 from keepstone.text.words import stem, term_hashes
 from tests.recall.rows import Line, asked, changes, everywhere, said, told, unit, view
@@ -52,7 +50,7 @@ def reference(lines: list[Line], words: list[str]) -> tuple[list[float], list[fl
     scores, covered = [], []
     for line in lines:
         times = Counter(line.words if line.active else ())
-        damp = K1 * (1 - B + B * len(line.words) / average)
+        damp = BM25_K1 * (1 - BM25_B + BM25_B * len(line.words) / average)
         scores.append(sum(rare[word] * times[word] / (times[word] + damp) for word in words if times[word]) / total)
         covered.append(sum(rare[word] for word in words if times[word]) / total)
     return scores, covered

@@ -20,7 +20,6 @@ Slots = NDArray[np.int64]
 Postings = dict[int, tuple[Slots, Counts]]  # hash of a term -> the slots that hold it, and its count in each
 MAX_SCORED = 256  # candidates that are scored, besides their neighbours
 
-K1, B = 1.2, 0.6  # BM25: saturation of repeated terms, and how much length counts
 _IDF_PSEUDO_COUNT = 20  # records without the word that IDF smoothing adds: in a scope of three, a common word still counts
 _USUAL_DEVIATION = 0.09  # of the cosine of unrelated texts with the default embedder, for which the weights were fitted
 _PRIOR_RECORDS = 30.0  # records with the usual deviation that are added to a scope's own statistics
@@ -171,8 +170,7 @@ def _measure_keywords(view: View, matches: Sequence[TermMatch], total_rarity: fl
         if match.weights is not None:
             coverage += share * match.weights[:-1]
         if len(match.exact):
-            length = view.lengths[match.exact] * np.float32(B / view.average_length)
-            keywords[match.exact] += share * match.counts / (match.counts + np.float32(K1) * (np.float32(1 - B) + length))
+            keywords[match.exact] += share * match.counts / (match.counts + view.length_norms[match.exact])
     return keywords, coverage
 
 

@@ -77,7 +77,7 @@ def arrange(
     if highest < MIN_SAME and positions == list(range(len(head))):
         return order, sums
     moved = np.array(positions)
-    similarity = similarity[np.ix_(moved, moved)]
+    similarity = similarity[moved[:, None], moved]
     roles, names = view.roles[head_slots][moved], view.names[head_slots][moved]
     same = (similarity >= MIN_SAME) & (roles[:, None] == roles) & (names[:, None] == names)
     repeats = (same & below).any(axis=1)
@@ -120,7 +120,8 @@ def _put_newer_first(
     occurred = view.occurred[slots]
     is_later = (occurred[:, None] > occurred) & (similarity >= MIN_ALIKE_COVERED) & _below_diagonal(len(slots))
     is_later &= sums - sums[:, None] < MAX_GAP_COVERED
-    pairs = np.argwhere(is_later).tolist()  # row by row, older ones best first
+    rows, columns = is_later.nonzero()  # row by row, older ones best first
+    pairs = list(zip(rows.tolist(), columns.tolist(), strict=True))
     if not pairs:
         return positions
     message = view.codes.get(MESSAGE, -1)

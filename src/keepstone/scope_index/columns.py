@@ -35,6 +35,7 @@ TYPES: dict[str, Any] = {
     "after": np.int32, "similarity_to_previous": np.float32, "places": np.int16, "passage_starts": np.int32,
     "passage_stops": np.int32,
 }  # fmt: skip
+BM25_K1, BM25_B = 1.2, 0.6  # saturation of repeated terms, and how much length counts
 _FEW = 64  # changes up to which a chain is mended; with more, all are made anew
 
 Places = NDArray[np.int64] | slice
@@ -71,6 +72,13 @@ class View:
     def average_length(self) -> float:
         """The mean number of words of an active record."""
         return max(1.0, float(self.columns["lengths"][self.columns["active"]].mean())) if self.live else 1.0
+
+    @cached_property
+    def length_norms(self) -> NDArray[np.float32]:
+        """What BM25 adds to the count of a word in each record: more in a longer one."""
+        lengths = self.columns["lengths"] * np.float32(BM25_B / self.average_length)
+        norms: NDArray[np.float32] = np.float32(BM25_K1) * (np.float32(1 - BM25_B) + lengths)
+        return norms
 
     @cached_property
     def heads(self) -> NDArray[np.int64] | None:
