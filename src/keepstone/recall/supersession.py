@@ -19,7 +19,7 @@ from keepstone.recall.candidates import Column, Slots
 from keepstone.recall.features import Features
 from keepstone.recall.question import Question
 from keepstone.scope_index.columns import View
-from keepstone.text.revisions import VectorPoints, load_model, revision_probabilities, tells_change
+from keepstone.text.revisions import VectorPoints, find_changes, load_model, revision_probabilities
 from keepstone.types import Record
 
 MIN_PROBABILITY = 0.2  # from which a later statement comes before an earlier one
@@ -161,14 +161,13 @@ def _judge(
 ) -> dict[int, Replacement]:
     """Read both texts of each pair; of several replacements the surest counts."""
     numbers = frozenset(_NUMBER.findall(question.text))
-    readable = [
+    read = [
         (pair, old.content, new.content, new.id)
         for pair in pairs
-        if (old := records[pair[0]]) is not None
-        and (new := records[pair[1]]) is not None
-        and tells_change(new.content)
-        and _may_replace(old, new, numbers)
+        if (old := records[pair[0]]) is not None and (new := records[pair[1]]) is not None and _may_replace(old, new, numbers)
     ]
+    changes = find_changes({new for _, _, new, _ in read})
+    readable = [entry for entry in read if entry[2] in changes]
     if not readable:
         return {}
     measured = _measure_pairs(view, features, [pair for pair, _, _, _ in readable], told)
