@@ -34,6 +34,13 @@ from keepstone.scope_index.mapped_index import MappedView
 
 READING = ("recall", "context", "get", "list")
 WRITING = ("remember", "update", "remember_many", "ingest", "forget")
+MAINTENANCE: dict[str, Callable[[Memory], object]] = {  # called once, on as many facts in a file of their own; nothing changes
+    "health": lambda memory: memory.upkeep.health(),
+    "verify": lambda memory: memory.upkeep.verify(dry_run=True),
+    "compact": lambda memory: memory.upkeep.compact(older_than=0, dry_run=True),
+    "age": lambda memory: memory.upkeep.age(older_than=0, dry_run=True),
+}
+MOST_FACTS = 20_000
 BATCHES = {"remember_many": 100, "ingest": 1000}  # items in a call; it is timed for fewer rounds
 FEWER = {"remember_many": 20, "ingest": 40}
 STEP = 1000  # messages a session that fills
@@ -85,6 +92,24 @@ def measure(plan: Plan) -> dict[str, Any]:
             continue
         filled = _fill(plan.path, wanted[:size], held)
         found[str(size)] = {**_called(plan, size, wanted[:size]), **filled, **_cost(plan.path, size, wanted[0].question)}
+        if size <= MOST_FACTS:
+            found[str(size)] |= _maintained(plan, wanted[:size])
+    return found
+
+
+def _maintained(plan: Plan, wanted: Sequence[Text]) -> dict[str, Any]:
+    """The cost of maintenance, for the store and for each memory."""
+    verbs = [verb for verb in MAINTENANCE if verb in plan.verbs]
+    progress(f"maintenance of {len(wanted)} facts")
+    found: dict[str, Any] = {}
+    with tempfile.TemporaryDirectory(dir=plan.path.parent) as place, Memory.open(Path(place) / "facts.db") as memory:
+        for at in range(0, len(wanted) if verbs else 0, 100):
+            memory.remember_many([text.content for text in wanted[at : at + 100]])
+        for verb in verbs:
+            times = Times()
+            times.take(lambda v=verb: MAINTENANCE[v](memory))
+            found[verb] = {**times.summary(), "calls": 1}
+            found[verb]["cpu_us_a_memory"] = round(found[verb]["cpu_p50_ms"] * 1e3 / len(wanted), 1)
     return found
 
 
@@ -271,15 +296,16 @@ def main(argv: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="bench growth", description=__doc__)
     parser.add_argument("--sizes", default="1k,10k,100k,1m", help="memories in the scope, one after the other")
     parser.add_argument("--rounds", type=int, default=200, help="calls timed for each figure (default 200; batches fewer)")
-    parser.add_argument("--verbs", default=",".join((*READING, *WRITING)), help="which verbs (default: all)")
+    known = (*READING, *WRITING, *MAINTENANCE)
+    parser.add_argument("--verbs", default=",".join(known), help="which verbs (default: all)")
     parser.add_argument("--folder", help="measure on the disk of this folder (default: the temporary folder's)")
     parser.add_argument("--keep", action="store_true", help="keep the file; the next run with --keep goes on from there")
     parser.add_argument("--json", action="store_true", help="print the JSON object only")
     options = parser.parse_args(argv)
     verbs = options.verbs.split(",")
-    unknown = sorted(set(verbs) - {*READING, *WRITING})
+    unknown = sorted(set(verbs) - set(known))
     if unknown:
-        parser.error(f"--verbs has {unknown[0]!r}: use some of {', '.join((*READING, *WRITING))}")
+        parser.error(f"--verbs has {unknown[0]!r}: use some of {', '.join(known)}")
     sizes = sorted({size_of(each) for each in options.sizes.split(",")})
     if options.rounds < 1 or min(sizes) < 1:
         parser.error("--rounds and --sizes must be 1 or more")

@@ -1,14 +1,17 @@
 """How fast a shared store answers, with many scopes in it: `python -m bench speed --store postgresql://…` (or `--store own`,
 which starts a server of its own). Beside recall stands the floor: the same question, embedded by the same embedder, as one bare
-SQL statement that compares the scope's vectors and gives the five nearest texts, on a connection of its own, by turns."""
+SQL statement that compares the scope's vectors and gives the five nearest texts, on a connection of its own, by turns. Then 1, 8
+and 32 clients recall and add, by turns with the same on plain pgvector: a table of texts and vectors, and nothing else."""
 
 from __future__ import annotations
 
 import contextlib
 import random
 import tempfile
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +19,7 @@ import psutil
 import psycopg
 
 from bench.measure import Times, progress, ratio
-from bench.texts import Text, texts
+from bench.texts import THINGS, Text, texts
 from keepstone import Memory
 from keepstone.embedders.registry import make_embedder
 from tests.server_processes import PostgresServer
@@ -27,6 +30,14 @@ BLOCK = 20  # questions to one way before it is the other's turn
 FLOOR = """SELECT r.content FROM keepstone.vector AS v JOIN keepstone.record AS r USING (tenant, sequence)
 WHERE v.tenant = %s AND v.scope = %s AND r.scope = v.scope AND r.status = 'active'
 ORDER BY v.vector <#> %s::halfvec LIMIT 5"""
+CLIENTS = (1, 8, 32)  # threads of one process; each has a connection of its own to plain pgvector
+TURN_SECONDS = 5
+PLAIN_TABLE = """DROP TABLE IF EXISTS public.plain;
+CREATE TABLE public.plain AS SELECT r.tenant, r.scope, r.content, v.vector
+FROM keepstone.record AS r JOIN keepstone.vector AS v USING (tenant, sequence);
+CREATE INDEX ON public.plain (tenant, scope)"""
+PLAIN_RECALL = """SELECT content FROM public.plain WHERE tenant = %s AND scope = %s ORDER BY vector <#> %s::halfvec LIMIT 5"""
+PLAIN_ADD = "INSERT INTO public.plain VALUES (%s, %s, %s, %s::halfvec)"
 
 
 @contextlib.contextmanager
@@ -50,6 +61,7 @@ def measure(url: str, folder: str | None, sizes: list[int], rounds: int) -> dict
                 connection.execute("VACUUM ANALYZE")
                 found[f"{size} over {size // SCOPE} scopes"] = {
                     **_asked(at, connection, size, rounds),
+                    "clients": _crowds(at, connection, size),
                     **filled,
                     **_cost(connection, size),
                 }
@@ -154,6 +166,64 @@ def _asked(url: str, connection: psycopg.Connection[Any], size: int, rounds: int
         "ratio_of_first_to_floor": ratio(figures["recall first"]["wall_p50_ms"], floor),
         "resident_mb": round(resident / 1e6),
     }
+
+
+def _crowds(url: str, connection: psycopg.Connection[Any], size: int) -> dict[str, Any]:
+    """Calls a second and their 95th percentile, of some clients at once, each way for some seconds by turns."""
+    connection.execute(PLAIN_TABLE)
+    connection.execute("VACUUM ANALYZE public.plain")
+    numbers = {(row[0], row[1]): row[2] for row in connection.execute('SELECT tenant, "user", scope FROM keepstone.scope')}
+    embedder = make_embedder("auto")
+    assert embedder is not None
+    found: dict[str, Any] = {}
+    with Memory.open(url, settings={"extract": False}) as memory:
+        for clients in CLIENTS:
+            progress(f"{clients} clients")
+
+            def ours(verb: str, number: int, text: str, _: psycopg.Connection[Any]) -> object:
+                scope = memory.with_scope(**_user(number))
+                return scope.recall(text) if verb == "recall" else scope.remember(text)
+
+            def plain(verb: str, number: int, text: str, own: psycopg.Connection[Any]) -> object:
+                who = _user(number)
+                place = (who["tenant"], numbers[who["tenant"], who["user"]])
+                vector = str(embedder.embed([text], purpose="query" if verb == "recall" else "document")[0].tolist())
+                if verb == "recall":
+                    return own.execute(PLAIN_RECALL, (*place, vector)).fetchall()
+                return own.execute(PLAIN_ADD, (*place, text, vector))
+
+            with contextlib.ExitStack() as stack:
+                own = [stack.enter_context(psycopg.connect(url, autocommit=True)) for _ in range(clients)]
+                parts = {
+                    f"{name} {verb}": _crowd(partial(call, verb), own, size // SCOPE)
+                    for verb in ("recall", "add")
+                    for name, call in (("keepstone", ours), ("pgvector", plain))
+                }
+            found[str(clients)] = parts | {
+                f"times_{verb}": ratio(parts[f"keepstone {verb}"]["per_s"], parts[f"pgvector {verb}"]["per_s"])
+                for verb in ("recall", "add")
+            }
+    return found
+
+
+def _crowd(call: Callable[..., object], connections: Sequence[psycopg.Connection[Any]], scopes: int) -> dict[str, float]:
+    """Each connection's thread calls for some seconds, in scopes drawn at random."""
+    walls: list[float] = []
+    until = time.perf_counter() + TURN_SECONDS
+
+    def work(connection: psycopg.Connection[Any]) -> None:
+        random_ = random.Random(id(connection))
+        while (begun := time.perf_counter()) < until:
+            number = random_.randrange(scopes)
+            call(number, f"Where does number {random_.random()} keep the {random_.choice(THINGS)}?", connection)
+            walls.append(time.perf_counter() - begun)
+
+    threads = [threading.Thread(target=work, args=(connection,)) for connection in connections]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return {"per_s": round(len(walls) / TURN_SECONDS, 1), "p95_ms": round(sorted(walls)[int(0.95 * len(walls))] * 1e3, 2)}
 
 
 def _cost(connection: psycopg.Connection[Any], size: int) -> dict[str, Any]:

@@ -30,7 +30,7 @@ _HOBBIES = (
     "juggling astronomy falconry"
 ).split()
 _TOOLS = ("Terraform Grafana Kafka Redis Ansible Jenkins Airflow Postgres Vault Nomad Prometheus ClickHouse Envoy Celery").split()
-_THINGS = (
+THINGS = (
     "bicycle|telescope|espresso machine|standing desk|violin|camper van|sewing machine|record player|drone|"
     "kayak|greenhouse|3D printer|piano"
 ).split("|")
@@ -107,14 +107,14 @@ def _tailed(r: random.Random, text: Text) -> Text:
     if r.random() < 0.6:
         return text
     tail = r.choice(_TAILS).format(
-        other=name(r), city=r.choice(_CITIES), thing=r.choice(_THINGS), tool=r.choice(_TOOLS), number=r.randint(11, 9999)
+        other=name(r), city=r.choice(_CITIES), thing=r.choice(THINGS), tool=r.choice(_TOOLS), number=r.randint(11, 9999)
     )
     return Text(f"{text.content[:-1]}, {tail}.", text.question)
 
 
 def _text(r: random.Random, at: int) -> Text:
     who, other, project = name(r), name(r), f"{_invented(r)} {r.choice(('portal', 'pipeline', 'rollout', 'migration', 'audit'))}"
-    city, tool, thing = r.choice(_CITIES), r.choice(_TOOLS), r.choice(_THINGS)
+    city, tool, thing = r.choice(_CITIES), r.choice(_TOOLS), r.choice(THINGS)
     number, date, day = r.randint(11, 9999), _date(r), r.choice(_DAYS)
     match at % 14:
         case 12:

@@ -22,6 +22,7 @@ COMMANDS = {
     "languages-test": "python -m bench languages --split test",
     "growth": "python -m bench growth",
     "speed-peers": "python -m bench speed --peers all",
+    "postgres": "python -m bench speed --store own --sizes 10k",
     "encryption": "python -m bench encryption",
     "torture": "python -m bench torture --kills 3000",
     "power": "python -m bench torture --rows power,power-postgres --faults 10000",

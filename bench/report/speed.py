@@ -19,6 +19,7 @@ TONES = {"keepstone": "ours", "chroma": "gold", "mem0": "violet", "langgraph": "
 _VERBS = ("recall", "context", "get", "list", "remember", "update", "forget", "remember_many", "ingest")
 _MAINTENANCE = ("health", "verify", "compact", "age")
 _SAYS = {"remember_many": "remember_many, 100 at once", "ingest": "ingest, 1,000 messages with facts learned"}
+_SAYS |= {verb: f"{verb}, all of as many facts" for verb in _MAINTENANCE}
 _SIZES: dict[str, tuple[str, Callable[[float], str]]] = {
     "open_ms": ("open the store", ms), "first_recall_ms": ("first recall", ms), "cli_recall_ms": ("`keepstone recall`, cold", ms),
     "resident_mb": ("memory of the process", mb), "disk_mb": ("disk", mb), "found_at_5": ("found among five", share),
@@ -52,7 +53,7 @@ def made(results: Results) -> dict[str, str]:
     """The page and its charts."""
     files: dict[str, str] = {}
     parts = ["## As a scope grows", *_growth(results, files), "## Compared with other memories", *_peers(results, files)]
-    parts += [*_encryption(results), METHOD]
+    parts += [*_postgres(results), *_encryption(results), METHOD]
     return {**files, "speed.md": pages.page("Speed", LEAD, parts)}
 
 
@@ -76,6 +77,21 @@ def _growth(results: Results, files: dict[str, str]) -> list[str]:
     heads = ["memories", *(memories(size) for size in sizes)]
     return [pages.image("growth.svg", "CPU time of each verb over the size of the scope"), pages.table(heads, rows),
             pages.source(results, "growth")]  # fmt: skip
+
+
+def _postgres(results: Results) -> list[str]:
+    found: Mapping[str, Any] = results.at("postgres", "shared") or {}
+    rows = [
+        [f"{memories(title.split()[0])} memories, {clients} {'client' if clients == '1' else 'clients'}",
+         *(count(each[f"{system} {verb}"]["per_s"]) for verb in ("recall", "add") for system in ("keepstone", "pgvector"))]
+        for title, figures in found.items() for clients, each in figures.get("clients", {}).items()
+    ]  # fmt: skip
+    if not rows:
+        return []
+    heads = ["calls a second", "keepstone recall", "pgvector recall", "keepstone add", "pgvector add"]
+    lead = """Scopes of a hundred memories, clients as threads of one process, by turns with plain pgvector: a table of texts and
+vectors with the same embedder, without words, history, audit log, guard or near-duplicates."""
+    return ["## PostgreSQL", lead, pages.table(heads, rows), pages.source(results, "postgres")]
 
 
 def _peers(results: Results, files: dict[str, str]) -> list[str]:

@@ -293,6 +293,13 @@ def encryption() -> dict[str, Any]:
     }
 
 
+def postgres() -> dict[str, Any]:
+    """One size, two counts of clients."""
+    ways = {f"{system} {verb}": 1200.0 for system in ("keepstone", "pgvector") for verb in ("recall", "add")}
+    clients = {count: {way: {"per_s": rate * int(count), "p95_ms": 4.2} for way, rate in ways.items()} for count in ("1", "8")}
+    return {"bench": "speed", "machine": MACHINE, "shared": {"10000 over 100 scopes": {"clients": clients}}}
+
+
 def everything() -> dict[str, dict[str, Any]]:
     """Every result that the report knows."""
     return {
@@ -305,6 +312,7 @@ def everything() -> dict[str, dict[str, Any]]:
         "languages-test": languages(),
         "growth": growth(),
         "speed-peers": speed_peers(),
+        "postgres": postgres(),
         "encryption": encryption(),
         "torture": torture(),
         "power": torture(),

@@ -51,6 +51,8 @@ def test_every_verb_is_measured_at_every_size(found: dict[str, Any]) -> None:
         for verb in VERBS:
             assert figures[verb]["wall_p50_ms"] > 0, verb
             assert figures[verb]["calls"] >= (1 if verb in growth.FEWER else 4), verb
+        for verb in growth.MAINTENANCE:
+            assert figures[verb]["cpu_us_a_memory"] > 0, verb
         assert figures["found_at_5"] >= 0.75
         assert figures["open_ms"] > 0
         assert figures["resident_mb"] >= figures["opened_mb"] > 10

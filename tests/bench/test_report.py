@@ -182,6 +182,10 @@ def test_a_loss_is_told_and_a_skipped_row_is_no_success() -> None:
     assert "skipped: there is no redis-server" in page
 
 
+def test_clients_of_postgres_stand_next_to_plain_pgvector(files: dict[str, str]) -> None:
+    assert "| 10,000 memories, 8 clients | 9,600 | 9,600 | 9,600 | 9,600 |" in files["speed.md"]
+
+
 def test_a_key_that_is_not_linearizable_is_counted(files: dict[str, str]) -> None:
     assert "| postgres | 3,209 | 6 | 4 | 1 |" in files["reliability.md"]
 
