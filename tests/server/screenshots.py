@@ -24,6 +24,7 @@ THEMES = ("light", "dark")
 DOCS = {
     "dashboard-overview": "/", "dashboard-recall": "/recall?query=Which+database+does+billing+use%3F", "dashboard-map": "/map",
     "dashboard-playground": "/playground", "dashboard-review": "/review", "dashboard-timeline": "/timeline?span=month",
+    "dashboard-maintenance": "/maintenance",
 }  # fmt: skip
 
 
@@ -44,7 +45,10 @@ def paths(server: Running, user: str, tenant: str = "local") -> list[str]:
 def take(browser: Browser, server: Running, folder: Path, only: str, docs: bool) -> None:
     """Write a picture of each page, size and theme."""
     key = server.key(USER, rights=RIGHTS)
-    chosen = DOCS if docs else {re.sub(r"\W+", "-", path).strip("-")[:60] or "overview": path for path in paths(server, USER)}
+    home = server.memory.with_scope(user=USER).get(key="dana.home")
+    assert home is not None
+    of_docs = {**DOCS, "dashboard-memory": f"/memories/{home.id}?query=Where+does+Dana+live%3F"}
+    chosen = of_docs if docs else {re.sub(r"\W+", "-", path).strip("-")[:60] or "overview": path for path in paths(server, USER)}
     for width, height in SIZES[:1] if docs else SIZES:
         for theme in THEMES[:1] if docs else THEMES:
             options = {"viewport": {"width": width, "height": height}, "color_scheme": theme}

@@ -143,6 +143,16 @@ def highlight(text: str, words: str | None) -> Markup:
     )
 
 
+def label_reason(reason: str) -> str:
+    """A reason of an explanation, with the label of the part of the score that it begins with.
+
+    >>> label_reason("form +1.7: length, importance 0.8"), label_reason("it is archived")
+    ('length and importance +1.7: length, importance 0.8', 'it is archived')
+    """
+    part, space, rest = reason.partition(" ")
+    return f"{charts.SCORE_PARTS[part]}{space}{rest}" if part in charts.SCORE_PARTS and rest[:1] in "+-" else reason
+
+
 def with_query(path: str, values: Mapping[str, Any], **changed: Any) -> str:
     """A path with these query parameters; empty ones are left out."""
     query = {name: value for name, value in {**values, **changed}.items() if value not in (None, "")}
@@ -151,7 +161,7 @@ def with_query(path: str, values: Mapping[str, Any], **changed: Any) -> str:
 
 FILTERS: dict[str, Any] = {
     "when": when, "ago": ago, "number": number, "clipped": clip, "pretty": pretty, "quoted": lambda text: quote(text, safe=""),
-    "shell": shlex.quote,
+    "shell": shlex.quote, "plainly": label_reason,
 }  # fmt: skip
 GLOBALS: dict[str, Any] = {
     "plural": plural, "difference": difference, "highlight": highlight, "with_query": with_query, "charts": charts,

@@ -19,6 +19,7 @@ from keepstone.server.identity import ADMIN, FORGET, WRITE
 from keepstone.types import Record
 
 _SHOWN_FINDINGS, _SHOWN_RECORDS, _SHOWN_BATCHES, _MAX_ARCHIVED = 5, 8, 30, 10_000
+LARGE_SCOPE = 20_000  # memories above which the report takes seconds
 _EXPLANATIONS = {
     "duplicates": "Several memories say the same. The fix archives all but one.",
     "near duplicates": "Memories that almost say the same. The fix archives the ones that add nothing.",
@@ -51,7 +52,10 @@ class Finding:
 
 
 def show_health(request: PageRequest) -> Response:
-    """Every check with its findings."""
+    """Every check with its findings. A large scope is checked when a person asks for it, because that reads every memory."""
+    count = request.backend.count(request.caller.scope)
+    if count > LARGE_SCOPE and request.http.query.get("check") != "now" and not request.http.query.get("undo"):
+        return request.page("findings.html", report=None, count=count)
     report = request.memory.upkeep.health(most=_SHOWN_FINDINGS)
     findings = sorted((_finding(request, report, check) for check in CHECKS), key=lambda each: (not each.plan, not each.count))
     return request.page(

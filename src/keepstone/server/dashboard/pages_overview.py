@@ -10,6 +10,7 @@ from starlette.responses import Response
 
 from keepstone.server.dashboard import charts
 from keepstone.server.dashboard.context import Page, PageRequest
+from keepstone.server.dashboard.pages_health import LARGE_SCOPE
 from keepstone.server.metrics import BUCKETS, Metrics
 from keepstone.server.stats import ScopeOverview, overview
 
@@ -36,6 +37,7 @@ def show_overview(request: PageRequest) -> Response:
         growth=_growth_chart(numbers, days),
         added=sum(day.added for day in numbers.growth),
         person=not request.identity.bound_to_agent,
+        large=LARGE_SCOPE,
     )
 
 
