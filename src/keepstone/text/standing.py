@@ -10,6 +10,8 @@ import re
 from functools import cache
 from typing import Literal
 
+from keepstone.text.languages.detection import detect_language
+from keepstone.text.languages.lexicon import CODES, fold, load, normalize, pattern
 from keepstone.text.lexicon import Lexicon
 from keepstone.text.sentences import split_sentences
 
@@ -27,21 +29,25 @@ def _lexicon() -> Lexicon:
     return Lexicon("english_instructions")
 
 
-def find_standing(text: str) -> StandingKind:
-    """Whether a text holds a standing instruction for an assistant, or else a stated preference.
+def find_standing(text: str, language: str | None = None) -> StandingKind:
+    """Whether a text holds a standing instruction for an assistant, or else a stated preference. `language` is that of the text,
+    "" for English, where it is known.
 
     >>> find_standing("Please always show prices with tax."), find_standing("I prefer aisle seats.")
     ('instruction', 'preference')
     >>> find_standing("She never calls before ten."), find_standing("Should I always answer in French?")
     ('', '')
+    >>> find_standing("Antworte ab jetzt immer auf Französisch."), find_standing("Er antwortet immer auf Französisch.")
+    ('instruction', '')
     """
     if len(text) > MAX_CHARS:
         return ""
+    code = detect_language(text) if language is None else language
     found: StandingKind = ""
     for number, sentence in enumerate(standing_sentences(text)):
         if number >= _MAX_SENTENCES:
             break
-        kind = _classify(sentence)
+        kind = _classify_foreign(sentence, code) if code in CODES else _classify(sentence)
         if kind == "instruction":
             return kind
         found = found or kind
@@ -58,7 +64,9 @@ def read_standing(text: str) -> tuple[StandingKind, str, str]:
     kind = find_standing(text)
     if kind != "instruction":
         return kind, "", ""
-    lexicon = _lexicon()
+    lexicon, code = _lexicon(), detect_language(text)
+    if code in CODES:
+        return kind, "", " ".join(text.lower().split())
     sentence = next(sentence for sentence in standing_sentences(text) if _classify(sentence) == kind)
     opening = lexicon.patterns["opening"].match(sentence)
     words = sentence[opening.end() if opening else 0 :].lower().strip(" .!")
@@ -98,6 +106,27 @@ def _classify(sentence: str) -> StandingKind:
     if any(patterns[name].search(plain) for name in names) and _is_lasting(plain):
         return "instruction"
     return "preference" if is_wish and patterns["preference"].search(plain) and _is_lasting(plain) else ""
+
+
+def _classify_foreign(sentence: str, code: str) -> StandingKind:
+    said = fold(normalize(sentence))
+    if pattern(code, "standing", "always").search(said) and not pattern(code, "standing", "never").search(said):
+        first, last = _orders(code)
+        if first.match(said) or last.search(said):
+            return "instruction"
+    return "preference" if pattern(code, "standing", "preference").search(said) else ""
+
+
+@cache
+def _orders(code: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
+    """A sentence that begins with an order, and one that ends with it."""
+    lexicon = load(code)
+    words = lexicon.data["standing"]
+    gap, end = (r"\W+", r"(?!\w)") if lexicon.spaced else (r"\W*", "")
+    before = "|".join((words["opening"], words["always"]))
+    first = rf"\W*(?:(?:{before}){gap})*(?:{words['verbs']}){end}"
+    start = r"(?<!\w)" if lexicon.spaced else ""
+    return re.compile(first, re.IGNORECASE), re.compile(rf"{start}(?:{words['ends']})\W*$", re.IGNORECASE)
 
 
 def _is_lasting(plain: str) -> bool:

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from keepstone.text.english import CLEAR_MONTH_PATTERN, STOP_WORDS, WEEKDAY_PATTERN
 from keepstone.text.languages.detection import detect_language
-from keepstone.text.languages.lexicon import CODES, fold, load
+from keepstone.text.languages.lexicon import CODES, fold, load, normalize, pattern
 from keepstone.text.languages.stems import light_stem, stop_words
 from keepstone.text.sentences import first_stop, split_sentences
 from keepstone.text.standing import find_standing
@@ -42,7 +42,7 @@ _HAN = r"\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0002ffff"
 _UNSPACED = re.compile(rf"[{_HAN}\u3040-\u30ff\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]+|[\u1100-\u11ff\uac00-\ud7a3]+")
 _HAN_LETTER = re.compile(rf"[{_HAN}]")
 _ELISIONS = frozenset("l d j m n s t qu jusqu lorsqu puisqu all dall dell nell sull quest un".split())  # l'école, dell'arte
-ANALYSER = "6"  # change it whenever `terms` or `split_passages` gives other results: stores then write their words anew
+ANALYSER = "7"  # change it whenever `terms` or `split_passages` gives other results: stores then write their words anew
 _STEMMED = CODES | {"he"}  # languages whose words have a second term
 MAX_TERMS = 4096  # of one text: enough for 64 KB of prose in use, a bound for hostile input
 _MAX_TERM_CHARS = 64
@@ -162,34 +162,51 @@ def record_terms(content: str, key: str | None) -> tuple[str, ...]:
 def _marks(content: str, language: str) -> list[str]:
     """Whether a text asks, has a number, speaks of a time, instructs or states a preference."""
     head = content[:_MAX_MARK_CHARS]
-    found = [ONLY_ASKS] if only_asks(content) else [ASKS] if content.rstrip().endswith(_QUESTION_MARKS) else []
-    if _DIGIT.search(head):
-        found.append(NUMBERED)
+    asks_only = only_asks(content, language)
+    found = [ONLY_ASKS] if asks_only else [ASKS] if content.rstrip().endswith(_QUESTION_MARKS) else []
     said = fold(head).lower() if language else head.lower()
+    if _DIGIT.search(head) or (language in CODES and _number_words(language).search(said)):
+        found.append(NUMBERED)
     if time_words(language).search(said):
         found.append(TIMED)
-    standing = find_standing(content)
+    standing = find_standing(content, language)
     if standing:
         found.append(INSTRUCTS if standing == "instruction" else PREFERS)
     return found
 
 
-def only_asks(text: str) -> bool:
-    """Whether a text only asks and tells nothing, so that it answers no other question.
+def only_asks(text: str, language: str | None = None) -> bool:
+    """Whether a text only asks and tells nothing, so that it answers no other question. `language`: that of the text, if known.
 
     >>> [only_asks(text) for text in ("When do we deploy?", "We moved. Did you know?", "How about Rome?")]
     [True, False, False]
+    >>> only_asks("Wann ziehen wir um?"), only_asks("Wusstest du, dass ich umgezogen bin?")
+    (True, False)
     """
     question = text.strip()
     if not question.endswith(_QUESTION_MARKS):
         return len(question) <= _MAX_QUESTION_CHARS and _ASKS_UNMARKED.fullmatch(question) is not None
-    return len(question) <= _MAX_QUESTION_CHARS and all(_asks(sentence.strip()) for sentence in split_sentences(question))
+    if len(question) > _MAX_QUESTION_CHARS:
+        return False
+    code = detect_language(question) if language is None else language
+    return all(_asks(sentence.strip(), code) for sentence in split_sentences(question))
 
 
-def _asks(sentence: str) -> bool:
+def _asks(sentence: str, language: str) -> bool:
     if not sentence.endswith(_QUESTION_MARKS):
         return _GREETING.fullmatch(sentence) is not None
+    if language in CODES:
+        said = fold(normalize(sentence)).lstrip("¿¡ ")
+        return not pattern(language, "asking", "tells").match(said) and not _LONG_CLAUSE.match(sentence)
     return not _TELLS.match(sentence) and not _LONG_CLAUSE.match(sentence)
+
+
+@cache
+def _number_words(language: str) -> re.Pattern[str]:
+    """Numbers from two on in words; where no spaces separate words, with what they count."""
+    lexicon = load(language)
+    words = [word for number, word in lexicon.data["numbers"].items() if number.isdigit() and number != "1"]
+    return re.compile(lexicon.bound(lexicon.data["words"].get("number", "|".join(words))))
 
 
 @cache
