@@ -69,7 +69,7 @@ def test_the_browser_pages_through_everything_and_filters(server: Running, at: V
     following = re.search(r'href="(/memories\?cursor=[^"]+)"', first.text)
     assert following is not None
     second = at.http.get(following[1].replace("&amp;", "&"))
-    numbers = [re.findall(r"bird number (\d+)", page.text) for page in (first, second)]
+    numbers = [list(dict.fromkeys(re.findall(r"bird number (\d+)", page.text))) for page in (first, second)]
     assert numbers == [[str(each) for each in range(29, 4, -1)], [str(each) for each in range(4, -1, -1)]]
     assert set(re.findall(r"bird number (\d+)", at.http.get("/memories?tag=odd").text)) == {str(n) for n in range(1, 30, 2)}
     assert at.http.get("/memories?cursor=nonsense").status_code == 422

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import re
+import shlex
 from pathlib import Path
 
 import pytest
@@ -238,15 +239,15 @@ def test_a_conversation_has_its_summary_and_length(server: Running, at: Visitor)
 
 def test_an_empty_page_shows_a_request_that_works_under_the_key(server: Running) -> None:
     key = server.key("backend", service=True)
-    at = visitor(server, key)
-    at.send("/scope", {"user": "bob", "agent": "planner"})
-    for path in ("/", "/conversations"):
+    at, at_api = visitor(server, key), visitor(server).http
+    for user, path in (("bob", "/"), ("carl", "/memories"), ("dan o'neil", "/conversations")):
+        at.send("/scope", {"user": user, "agent": "planner"})
         command = html.unescape(at.http.get(path).text).partition("<code>curl ")[2].partition("</code>")[0]
         assert f"Bearer {key[:11]}_…" in command
-        headers = dict(re.findall(r"-H '([\w-]+): ([^']+)'", command.replace(f"{key[:11]}_…", key)))
-        body = command.partition("-d '")[2].rpartition("'")[0]
-        answer = at.http.post(command.split()[0], content=body, headers=headers)
+        address, *words = shlex.split(command.replace(f"{key[:11]}_…", key).replace("\\\n", " "))
+        headers = dict(words[place + 1].split(": ", 1) for place, word in enumerate(words) if word == "-H")
+        answer = at_api.post(address, content=words[-1], headers=headers)
         assert answer.is_success, answer.text
-    assert len(server.memory.with_scope(user="bob", agent="planner").list().records) >= 2
+        assert len(server.memory.with_scope(user=user, agent="planner").list().records) >= 1
     reader = visitor(server, server.key("eve", rights=("read",)))
     assert "curl" not in text(reader.http.get("/"))
