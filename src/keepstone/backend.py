@@ -13,7 +13,7 @@ from functools import cached_property, partial
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
-from keepstone.errors import KeepstoneError
+from keepstone.errors import KeepstoneError, ValidationError
 from keepstone.memory import Memory
 from keepstone.ports.chat import ChatModel
 from keepstone.ports.maintenance import ScopeStats
@@ -78,6 +78,15 @@ class Backend:
     @property
     def store_kind(self) -> str:
         return "postgres" if self._engine.target.startswith(("postgres:", "postgresql:")) else "sqlite"
+
+    @property
+    def target(self) -> str:
+        """The path or the name of the store."""
+        return self._engine.target
+
+    def check_plaintext(self, agreed: bool) -> None:
+        """ConfigurationError if the store is encrypted, and it was not agreed to write its texts in the clear."""
+        self._engine.transfer.check_plaintext(agreed)
 
     @property
     def store_id(self) -> str:
@@ -236,6 +245,26 @@ class Backend:
     def open_cursor(self, scope: Scope, session: str, cursor: str) -> int:
         """The sequence number that a cursor stands for."""
         return self._engine.reading.open_cursor(scope, session, cursor)
+
+    # -- sync -----------------------------------------------------------------------------------------------------
+    def sync_changes(self, scope: Scope, cursor: str | None = None, limit: int = 500) -> dict[str, Any]:
+        """A page of what changed in the scope after a cursor, for another store; from the beginning for a cursor that is not of
+        this store."""
+        from keepstone.maintenance.sync import read_changes
+
+        after = 0
+        with contextlib.suppress(ValidationError):
+            after = self.open_cursor(scope, "sync", cursor) if cursor else 0
+        if after > self._store.audit_log.last(scope):
+            after = 0  # a restored backup
+        latest, page = read_changes(self._store, scope, after, limit)
+        return {**page, "cursor": self.close_cursor(scope, "sync", latest)}
+
+    def sync_apply(self, scope: Scope, records: Sequence[Mapping[str, Any]], forgotten: Sequence[str]) -> dict[str, Any]:
+        """Merge such a page of another store. Returns a page with what this store has instead."""
+        from keepstone.maintenance.sync import apply_changes
+
+        return apply_changes(self._store, self._engine.transfer, scope, records, forgotten)
 
     def sessions(self, scope: Scope, limit: int) -> Sequence[Session]:
         return self._store.message_log.sessions(scope, limit=limit)

@@ -154,6 +154,8 @@ VERBS: dict[str, Effects] = {
     "Backend.consolidate": _WRITES,
     "Backend.call_tool": _TOOL,
     "Backend.run_upkeep": _RUNS,
+    "Backend.sync_changes": Effects((READ,), "synchronising"),
+    "Backend.sync_apply": Effects((READ, WRITE, FORGET), "synchronising"),
     # -- the keys of a tenant -----------------------------------------------------------------------------------------
     "Keys.list": Effects((ADMIN,)),
     "Keys.create": Effects((ADMIN,)),

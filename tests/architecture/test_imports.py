@@ -32,6 +32,7 @@ SURFACES = (
     "client",
     "integrations",
     "importing",
+    "sync",
     "testing",
     "memtest",
     "aio",
@@ -88,6 +89,7 @@ MAY: dict[str, tuple[str, ...]] = {
         "recall.render",
         "embedders",
     ),
+    "sync": (*BELOW, "memory", "backend", "client", "maintenance.files"),
     "importing": (
         *BELOW,
         "maintenance.external_exports",
@@ -100,6 +102,7 @@ MAY: dict[str, tuple[str, ...]] = {
     ),
     "cli": (
         *BELOW,
+        "sync",
         "importing",
         "memory",
         "backend",

@@ -44,7 +44,7 @@ READS = {
     "JobQueue": "list next_due",
     "RetentionStore": "scopes scopes_with_record summaries lineage stats old lapsed faded excess archived",
     "Reviews": "list get",
-    "AuditLog": "count places number_at last days verify",
+    "AuditLog": "count places number_at feed stamps forgotten last days verify",
 }
 PORTS: dict[str, tuple[Any, Any]] = {
     "Store": (stores.Store, forwarding.ForwardingStore),

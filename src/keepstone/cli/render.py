@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from keepstone.maintenance.audit import Change, Diff
     from keepstone.ports.maintenance import ChainReport
     from keepstone.ports.queue import Job, Session
+    from keepstone.sync import SyncReport
 
 _ACTION_STYLES = {"added": "green", "duplicate": "yellow", "quarantined": "yellow", "refused": "red"}
 _GAP = " · "
@@ -289,3 +290,14 @@ def shorten(text: str, most: int = 200) -> str:
     """
     line = " ".join(text.split())
     return line if len(line) <= most else line[: most - 1] + "…"
+
+
+def synchronised(out: Output, report: SyncReport) -> None:
+    """What went to a target and what came from it."""
+    out.line(("synchronised", "bold green"), f"  with {report.target}")
+    out.line(f"    {report.sent} sent, {report.received} received, {report.forgotten} forgotten")
+    if report.conflicts:
+        what = plural(report.conflicts, "conflict")
+        out.line((f"    {what}: both stores had changed a memory; 'keepstone review' lists them", "yellow"))
+    if report.waiting:
+        out.line((f"    {plural(report.waiting, 'file')} of the folder not whole yet: run it again later", "yellow"))

@@ -1,4 +1,4 @@
-"""export, import, backup, chats, migrate."""
+"""export, import, backup, sync, chats, migrate."""
 
 from __future__ import annotations
 
@@ -226,6 +226,30 @@ def chats(
         {"path": file, "chats": count},
         lambda out: out.line(("exported", "bold green"), f"  {render.plural(count, 'chat')} to {file}"),
     )
+
+
+@o.command(app, "sync")
+def sync(
+    call: Invocation,
+    target: Annotated[str, typer.Argument(metavar="TARGET", help="Another store (file or URL), a server's URL, or a folder.")],
+    full: Annotated[bool, typer.Option("--full", help="Compare everything again, not only what changed.")] = False,
+    plaintext: Plaintext = False,
+) -> None:
+    """Bring the scope of this store and of a target to the same state, in both directions.
+
+    The target is another store, the http(s):// URL of a server (its key is in KEEPSTONE_KEY), or an existing folder that another
+    program synchronises between machines. What both changed is kept as versions and listed by
+    'keepstone review'; what was forgotten in one is forgotten in both. Interrupted, it goes on when it is run again.
+    """
+    from keepstone.client.client import Client
+    from keepstone.sync import sync as synchronise
+
+    call.require_store("sync")
+    names = {name: getattr(call, name) for name in ("agent", "user") if name in call.named}
+    with call.open() as memory:
+        side: Any = Client(target, **names) if target.startswith(("http://", "https://")) else target
+        report = synchronise(memory, side, full=full, plaintext=plaintext, embedder=call.embedder or "auto")
+    call.answer(document(report), lambda out: render.synchronised(out, report))
 
 
 _ACTION_MEANINGS = {

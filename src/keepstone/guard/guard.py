@@ -168,7 +168,7 @@ class Guard:
         held = self._rules.hold == "all" and record.kind != MESSAGE and not row.vouched
         if record.status == "active" and (held or any(self._is_suspicious(screened, version.content) for version in past)):
             changes["status"] = "quarantined"
-        if self._needs_confirmation(record):
+        if row.stamp is None and self._needs_confirmation(record):
             changes["expires_at"] = self._clock() + self._rules.unconfirmed
         cleared = record.with_(**changes)
         if look.refused:
@@ -177,7 +177,8 @@ class Guard:
         screening = Screening(look.reasons(), bool(look.redacted), bool(look.refused))
         same = (content, cleared.key) == (record.content, record.key)
         derived = {} if same else self._derive(content, cleared.kind, cleared.key)
-        return replace(row, archive=archive, screening=screening, **derived)
+        stamp = row.stamp if row.stamp is None or not look.redacted else replace(row.stamp, erased=self._clock())
+        return replace(row, archive=archive, screening=screening, stamp=stamp, **derived)
 
     def redact_text(self, text: str, where: str) -> str:
         """A stored text that is not a memory (a state, the error of a job): refused kinds are redacted too."""

@@ -144,12 +144,18 @@ class Transfer:
     def _stored(
         self, scope: Scope, batch: list[RecordExport], added: int, skipped: int, vouched: bool
     ) -> tuple[int, int, list[RecordExport]]:
+        rows = self.import_rows(batch, vouched)
+        new, old = self._store.import_records(scope, rows) if rows else (0, 0)
+        return added + new, skipped + old, []
+
+    def import_rows(self, batch: Sequence[RecordExport], vouched: bool) -> list[ImportRow]:
+        """Exported records with their words and vectors."""
         texts = [text for each in batch for text in embedding_texts(each.record.content, each.record.key)]
         vectors: Iterator[Any] = iter([None] * len(texts))
         if batch and self.embedder is not None and self.embedder.local:
             with contextlib.suppress(EmbedderError):  # without vectors they are stored and wait for them
                 vectors = iter(embed_texts(self.embedder, texts))
-        rows = [
+        return [
             ImportRow(
                 each,
                 record_terms(each.record.content, each.record.key),
@@ -162,8 +168,6 @@ class Transfer:
             )
             for each in batch
         ]
-        new, old = self._store.import_records(scope, rows) if rows else (0, 0)
-        return added + new, skipped + old, []
 
     def backup(self, path: str | PathLike[str], progress: Progress | None) -> None:
         """A consistent copy of the whole store."""
@@ -272,6 +276,11 @@ def _archive(raw: bytes, scope: Scope) -> RecordExport:
         raise ValidationError("this is not a line of a keepstone export (format 1).")
     if not isinstance(data["scope"], Mapping) or data["scope"].get("tenant") != scope.tenant:
         raise ValidationError("the record belongs to another tenant and cannot be imported here.")
+    return read_record(data, scope)
+
+
+def read_record(data: Mapping[str, Any], scope: Scope) -> RecordExport:
+    """A record of a line, checked, as one of this scope."""
     versions = tuple(Version(**_read_fields(each, _VERSION)) for each in data["versions"])
     if [each.version for each in versions] != sorted({each.version for each in versions}) or not versions:
         raise ValidationError("the versions are not in order.")

@@ -11,12 +11,13 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Literal, Protocol, TypeVar, get_args
 
+from keepstone.ports.values import FeedPage, Stamp
 from keepstone.types import Record, Scope, ScopeSummary
 
 ArchiveReason = Literal["aged", "expired", "faded", "capped", "compacted", "retired", "junk", "duplicate"]
 ARCHIVE_REASONS: tuple[str, ...] = get_args(ArchiveReason)
 KEPT: tuple[ArchiveReason, ...] = ("compacted",)  # originals of a digest: never erased by a job
-FlagKind = Literal["quarantined", "contradicted", "stale", "unsupported", "duplicate", "sensitive"]
+FlagKind = Literal["quarantined", "contradicted", "stale", "unsupported", "duplicate", "sensitive", "conflict"]
 ReviewState = Literal["open", "kept", "corrected", "retired"]
 REVIEW_STATES: tuple[str, ...] = get_args(ReviewState)
 
@@ -195,6 +196,15 @@ class AuditLog(Protocol):
 
     def number_at(self, scope: Scope, place: int) -> int:
         """The number of the entry at a place; beyond the last a number that no entry has."""
+
+    def feed(self, scope: Scope, after: int, limit: int) -> FeedPage:
+        """What changed in the scope after an audit number, in order: at most `limit` records, and what was forgotten."""
+
+    def stamps(self, scope: Scope, ids: Collection[str]) -> Mapping[str, Stamp]:
+        """When these records were changed and erased."""
+
+    def forgotten(self, scope: Scope, ids: Collection[str]) -> Collection[str]:
+        """Which of these ids were forgotten in the scope and are not there."""
 
     def last(self, scope: Scope) -> int:
         """The number of the scope's last entry, 0 if there is none. Every change of a record advances it. Cheap to read."""

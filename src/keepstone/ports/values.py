@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -251,7 +252,40 @@ class RecordExport:
     versions: tuple[Version, ...]
     archived: tuple[datetime, str] | None = None
     supports: tuple[Support, ...] = ()
+
+    @property
+    def fingerprint(self) -> str:
+        """What two stores compare of a record: all but where it is, how far it is trusted and how often it was read."""
+        record, versions = self.record, self.versions
+        return json.dumps(
+            [
+                record.id, record.key, record.status, record.blocks, sorted(record.parents), record.created_at,
+                record.occurred_at, record.expires_at, self.archived and self.archived[1],
+                [[each.known_from, each.content, each.metadata, each.importance, each.kind, each.tag, each.source, each.session,
+                each.role, each.name, each.valid_from] for each in versions],
+            ],
+            default=str, sort_keys=True,
+        )  # fmt: skip
+
     dedup_key: bytes | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Stamp:
+    """When a record was last changed, and when something of its history was last erased, in whichever store that was."""
+
+    changed: datetime
+    erased: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FeedPage:
+    """A page of a scope's changes: the audit number it goes to, the ids of changed records, and the ids of forgotten ones."""
+
+    latest: int
+    changed: tuple[str, ...]
+    forgotten: tuple[str, ...]
+    more: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,6 +298,7 @@ class ImportRow:
     dedup_key: bytes | None = None
     screening: Screening | None = None
     passages: tuple[Passage, ...] = ()  # as in a draft
+    stamp: Stamp | None = None  # of a record of another store, which is merged with the one that is here
     vouched: bool = False  # a person named the source, or it is in the store already: its text is not screened as a stranger's
 
 

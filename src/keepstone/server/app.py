@@ -86,7 +86,8 @@ def make_app(service: Service) -> FastAPI:
         metrics=app.state.metrics,
         limits=(settings.request_bytes, settings.request_seconds),
         path_limits=dict.fromkeys(
-            ("/v1/import", "/transfer/import"), (settings.import_bytes, max(_UPLOAD_SECONDS, settings.request_seconds))
+            ("/v1/import", "/v1/sync", "/transfer/import"),
+            (settings.import_bytes, max(_UPLOAD_SECONDS, settings.request_seconds)),
         ),
         tracing=tracing,
     )

@@ -8,6 +8,8 @@ from itertools import accumulate
 from typing import Any
 
 from keepstone.ports.maintenance import ChainReport
+from keepstone.ports.values import FeedPage, Stamp
+from keepstone.stores.common.merging import read_stamps
 from keepstone.stores.common.rows import packed
 from keepstone.stores.common.scope_catalog import StorePart
 from keepstone.stores.common.transaction import Transaction
@@ -54,6 +56,24 @@ class StoredAuditLog(StorePart):
         with self._catalog.reading(scope) as (db, number):
             row = db.one("audit_at", (number, place - 1))
         return _NEVER if row is None else int(row[0])
+
+    def feed(self, scope: Scope, after: int, limit: int) -> FeedPage:
+        def read(db: Transaction, number: int | None) -> FeedPage:
+            rows = db.all("merge_feed", (number, after, limit + 1))
+            more = len(rows) > limit
+            latest = rows[limit - 1][1] if more else int(db.one("audit_newest", (number,))[0] or 0)
+            gone = db.all("merge_feed_forgotten", (number, after, latest))
+            return FeedPage(latest, tuple(row[0] for row in rows[:limit]), tuple(dict.fromkeys(row[0] for row in gone)), more)
+
+        return self._catalog.consistently(scope, read)
+
+    def stamps(self, scope: Scope, ids: Collection[str]) -> Mapping[str, Stamp]:
+        with self._catalog.reading(scope) as (db, number):
+            return read_stamps(db, number, ids)
+
+    def forgotten(self, scope: Scope, ids: Collection[str]) -> Collection[str]:
+        with self._catalog.reading(scope) as (db, number):
+            return {row[0] for row in db.all("merge_forgotten", (number, packed(sorted(ids))))}
 
     def last(self, scope: Scope) -> int:
         with self._catalog.reading(scope) as (db, number):

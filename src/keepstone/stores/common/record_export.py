@@ -38,11 +38,31 @@ def export_records(db: Transaction, scope: Scope, number: int | None, ids: Seque
 
 def import_records(db: Transaction, context: WriteContext, row: ImportRow) -> bool:
     """Store one exported record; False if it exists."""
-    record = row.archive.record
-    if _taken(db, context, record):
+    if _taken(db, context, row.archive.record):
         return False
+    insert_new(db, context, row, "import")
+    return True
+
+
+def insert_new(db: Transaction, context: WriteContext, row: ImportRow, verb: str, reasons: Sequence[str] = ()) -> None:
+    """Store a record that the scope does not have, with its words and vector."""
+    record = row.archive.record
     vector = context.kept(db, row.vector)
-    sequence = audit(db, context, "import", "added", None, record.id, record.version, record.source)
+    sequence = audit(db, context, verb, "added", None, record.id, record.version, record.source, reasons)
+    insert_record(db, context, sequence, row)
+    if record.status == "quarantined":
+        flag(db, context, sequence, record.version, "quarantined", "it was imported in quarantine")
+    hashes = term_hashes(row.terms).tobytes()
+    db.run("vector_add", (sequence, record.version, hashes, *vector, None, head_stop(record.content)))
+    db.run("words_add", (sequence, context.token, " ".join(row.terms)))
+    add_passages(db, context, sequence, record.version, record.content, record.key, row.passages)
+    if record.access_count and record.last_accessed_at is not None:
+        db.run("access_restore", (sequence, record.access_count, micros(record.last_accessed_at)))
+
+
+def insert_record(db: Transaction, context: WriteContext, sequence: int, row: ImportRow) -> None:
+    """Store the row of a record, its lineage and its history."""
+    record = row.archive.record
     db.run("record_restore", (
         sequence, context.scope, record.id, record.kind, record.tag, record.key, record.content, content_hash(record.content),
         packed(record.metadata), record.importance, record.source, record.trust, record.session, record.role, record.name,
@@ -57,12 +77,6 @@ def import_records(db: Transaction, context: WriteContext, row: ImportRow) -> bo
             lineage.import_support(db, context, sequence, each)
     else:
         lineage.add_first_support(db, context, sequence, record.version, record.parents, record.session)
-    if record.status == "quarantined":
-        flag(db, context, sequence, record.version, "quarantined", "it was imported in quarantine")
-    hashes = term_hashes(row.terms).tobytes()
-    db.run("vector_add", (sequence, record.version, hashes, *vector, None, head_stop(record.content)))
-    db.run("words_add", (sequence, context.token, " ".join(row.terms)))
-    add_passages(db, context, sequence, record.version, record.content, record.key, row.passages)
     for version in row.archive.versions[:-1]:
         terms = term_hashes(record_terms(version.content, record.key)).tobytes()
         db.run("history_put", (
@@ -71,9 +85,6 @@ def import_records(db: Transaction, context: WriteContext, row: ImportRow) -> bo
             version.name, micros(version.valid_from), micros(version.valid_from), micros(version.known_from),
             None if version.expires_at is None else micros(version.expires_at), version.action, terms,
         ))  # fmt: skip
-    if record.access_count and record.last_accessed_at is not None:
-        db.run("access_restore", (sequence, record.access_count, micros(record.last_accessed_at)))
-    return True
 
 
 def _archive(context: WriteContext, archive: RecordExport) -> tuple[int | None, str | None]:

@@ -31,7 +31,7 @@ from keepstone.ports.values import (
     Vector,
     Write,
 )
-from keepstone.stores.common import forgetting, record_export, reembedding, writes
+from keepstone.stores.common import forgetting, merging, record_export, reembedding, writes
 from keepstone.stores.common.audit_log import StoredAuditLog
 from keepstone.stores.common.forgetting import Forgotten
 from keepstone.stores.common.queue import StoredJobs, StoredMessageLog, StoredStates, queue_written
@@ -315,12 +315,19 @@ class CommonStore:
             yield from record_export.export_records(db, scope, number, ids)
 
     def import_records(self, scope: Scope, rows: Iterable[ImportRow]) -> tuple[int, int]:
-        def work(db: Transaction, context: WriteContext) -> tuple[int, int]:
-            outcomes = [record_export.import_records(db, context, row) for row in held]
-            return sum(outcomes), len(outcomes) - sum(outcomes)
+        def work(db: Transaction, context: WriteContext) -> tuple[int, bool]:
+            outcomes = [record_export.import_records(db, context, row) for row in held if row.stamp is None]
+            merged, erased = merging.merge_rows(db, context, [row for row in held if row.stamp is not None])
+            return sum(outcomes) + merged, erased
 
         held = list(rows)  # a repeated transaction reads them again
-        return self._catalog.change(scope, work)
+        done, erased = self._catalog.change(scope, work)
+        if erased:
+            self._erase_texts(scope)
+        return done, len(held) - done
+
+    def _erase_texts(self, scope: Scope) -> None:
+        """Called after a commit that took texts out of the scope."""
 
 
 def read_passages(db: Transaction, number: int | None) -> Passages:

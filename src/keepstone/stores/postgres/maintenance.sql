@@ -24,6 +24,31 @@ FROM (SELECT value::bigint, lag(value::bigint, 1, 0::bigint) OVER (ORDER BY valu
 -- name: audit_at
 SELECT number FROM audit WHERE tenant = :tenant AND scope = $1 ORDER BY number LIMIT 1 OFFSET $2
 
+-- name: merge_feed
+-- Records of a scope in the order of their changes.
+SELECT id, changed FROM record WHERE tenant = :tenant AND scope = $1 AND changed > $2 ORDER BY changed LIMIT $3
+
+-- name: merge_feed_forgotten
+SELECT id FROM audit AS a
+WHERE tenant = :tenant AND scope = $1 AND number > $2 AND number <= $3 AND verb = 'forget' AND id IS NOT NULL
+    AND NOT EXISTS (SELECT 1 FROM record AS r WHERE r.tenant = :tenant AND r.scope = a.scope AND r.id = a.id) ORDER BY number
+
+-- name: merge_forgotten
+-- Which of these ids were forgotten and are not there.
+SELECT DISTINCT id FROM audit AS a
+WHERE tenant = :tenant AND scope = $1 AND verb = 'forget' AND id = ANY (ARRAY(SELECT jsonb_array_elements_text($2::jsonb)))
+    AND NOT EXISTS (SELECT 1 FROM record AS r WHERE r.tenant = :tenant AND r.scope = a.scope AND r.id = a.id)
+
+-- name: merge_changed
+-- The last change of each of these records.
+SELECT r.id, a.at, a.reasons FROM record AS r JOIN audit AS a ON a.tenant = r.tenant AND a.number = r.changed
+WHERE r.tenant = :tenant AND r.scope = $1 AND r.id = ANY (ARRAY(SELECT jsonb_array_elements_text($2::jsonb)))
+
+-- name: merge_erased
+-- When versions of these records were erased or redacted.
+SELECT id, verb, at, reasons FROM audit WHERE tenant = :tenant AND scope = $1 AND verb IN ('unsay', 'redact', 'sync')
+    AND id = ANY (ARRAY(SELECT jsonb_array_elements_text($2::jsonb)))
+
 -- name: audit_days
 SELECT min(at) AS first FROM audit WHERE tenant = :tenant AND scope = $1 AND at >= $2 GROUP BY at / 86400000000 ORDER BY first
 

@@ -31,6 +31,29 @@ FROM (SELECT value, lag(value, 1, 0) OVER (ORDER BY value) AS previous FROM json
 -- name: audit_at
 SELECT number FROM audit WHERE scope = ? ORDER BY number LIMIT 1 OFFSET ?
 
+-- name: merge_feed
+-- Records of a scope in the order of their changes.
+SELECT id, changed FROM record WHERE scope = ? AND changed > ? ORDER BY changed LIMIT ?
+
+-- name: merge_feed_forgotten
+SELECT id FROM audit AS a WHERE scope = ? AND number > ? AND number <= ? AND verb = 'forget' AND id IS NOT NULL
+    AND NOT EXISTS (SELECT 1 FROM record AS r WHERE r.scope = a.scope AND r.id = a.id) ORDER BY number
+
+-- name: merge_forgotten
+-- Which of these ids were forgotten and are not there.
+SELECT DISTINCT id FROM audit AS a WHERE scope = ?1 AND verb = 'forget' AND id IN (SELECT value FROM json_each(?2))
+    AND NOT EXISTS (SELECT 1 FROM record AS r WHERE r.scope = a.scope AND r.id = a.id)
+
+-- name: merge_changed
+-- The last change of each of these records.
+SELECT r.id, a.at, a.reasons FROM record AS r JOIN audit AS a ON a.number = r.changed
+WHERE r.scope = ?1 AND r.id IN (SELECT value FROM json_each(?2))
+
+-- name: merge_erased
+-- When versions of these records were erased or redacted.
+SELECT id, verb, at, reasons FROM audit
+WHERE scope = ?1 AND verb IN ('unsay', 'redact', 'sync') AND id IN (SELECT value FROM json_each(?2))
+
 -- name: audit_days
 SELECT min(at) AS first FROM audit WHERE scope = ? AND at >= ? GROUP BY at / 86400000000 ORDER BY first
 

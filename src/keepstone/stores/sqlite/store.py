@@ -112,9 +112,12 @@ class SqliteStore(CommonStore):
     def redact(self, scope: Scope, row: ImportRow) -> bool:
         texts = self._redact(scope, row)
         if texts:
-            self.erased(scope)
-            self._erase()
+            self._erase_texts(scope)
         return bool(texts)
+
+    def _erase_texts(self, scope: Scope) -> None:
+        self.erased(scope)
+        self._erase()
 
     def _erase(self) -> None:
         """Erase after the commit: a failing disk only delays the erasure."""

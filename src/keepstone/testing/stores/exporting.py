@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -33,6 +34,7 @@ from keepstone.testing.builders import (
     wording,
 )
 from keepstone.text.words import record_terms
+from keepstone.types import Scope
 
 
 def furnish(store: Store) -> list[str]:
@@ -108,6 +110,39 @@ class ExportingContract(NeedsStore):
         assert contents(bound) == ["one", "tea", "Oslo", "changed since"]
         assert present(bound, one).content == "one"
         assert bound.import_records(HOME, map(packed, [*export_records, export_records[0]])) == (0, 5)
+
+    def test_a_record_of_another_store_is_merged(self, bound: Store) -> None:
+        """Two scopes stand for two stores: versions of both are kept, texts that one erased go, forgetting wins."""
+
+        def carry(id: str, source: Scope, target: Scope) -> int:
+            row = packed(next(iter(bound.export_records(source, [id]))))
+            return bound.import_records(target, [replace(row, stamp=bound.audit_log.stamps(source, [id])[id])])[0]
+
+        id = add_id(bound, "The meeting is on Monday.", source="web:a")
+        other = add_id(bound, "tea", key="drink")
+        assert [carry(each, HOME, AWAY) for each in (id, id, other)] == [1, 0, 1]
+        bound.revise(HOME, id, wording("It is on Tuesday."))
+        bound.revise(AWAY, id, wording("It is on Friday."))
+        assert (carry(id, HOME, AWAY), carry(id, AWAY, HOME), carry(id, HOME, AWAY)) == (1, 1, 0)
+        both = ["The meeting is on Monday.", "It is on Tuesday.", "It is on Friday."]
+        for scope in (HOME, AWAY):
+            assert [version.content for version in bound.history(scope, id) or ()] == both
+        (flagged,) = bound.reviews.list(AWAY)
+        assert (flagged.id, flagged.flag, bound.reviews.list(HOME)) == (id, "conflict", [])
+        page = bound.audit_log.feed(HOME, 0, 1)
+        assert (page.changed, page.forgotten, page.more) == ((other,), (), True)
+        bound.retention.archive(HOME, [other], "retired")
+        assert (carry(other, HOME, AWAY), [each.record.id for each in bound.retention.archived(AWAY)]) == (1, [other])
+        taken = add_id(bound, "milk", AWAY, key="city")
+        rival = add_id(bound, "Oslo", key="city")
+        assert carry(rival, HOME, AWAY) == 1
+        assert [each.record.id for each in bound.retention.archived(AWAY)] == [other, taken]
+        latest = bound.audit_log.feed(AWAY, 0, 100).latest
+        bound.forget(AWAY, Selector(id=id))
+        assert carry(id, HOME, AWAY) == 0
+        assert bound.audit_log.feed(AWAY, latest, 100).forgotten == (id,)
+        assert set(bound.audit_log.forgotten(AWAY, [id, rival])) == {id}
+        healthy(bound)
 
     def test_an_import_that_breaks_off_stores_nothing(self, bound: Store) -> None:
         furnish(bound)
