@@ -72,6 +72,7 @@ CASES: dict[str, Case] = {  # by operation; a word after it tells two cases of o
     "review_resolve": ("review", "POST", "/v1/review/{}", {"decision": "keep"}),
     "jobs_drop": ("job", "DELETE", "/v1/jobs/{}", None),
     "jobs_retry": ("job", "POST", "/v1/jobs/retry", {"number": "{}"}),
+    "sync_apply": ("id", "POST", "/v1/sync", {"records": [], "forgotten": ["{}"]}),
     "upkeep_undo": ("ticket", "POST", "/v1/upkeep/undo", {"ticket": "{}"}),
     "review_resolve_many": ("review", "POST", "/v1/review", {"numbers": ["{}"], "decision": "keep"}),
     "upkeep_archive": ("id", "POST", "/v1/upkeep/archive", {"ids": ["{}"]}),
@@ -141,6 +142,7 @@ HELD_ELSEWHERE = {  # what names something in its body or query, and where it is
     "learn": "the same",
     "start_task": "the name of a working memory is one's own: save_working",
     "list": "cursors: below",
+    "sync_changes": "its cursor is sealed with the scope: surfaces/test_sync.py",
     "import": "its source is whose word it is",
 }
 

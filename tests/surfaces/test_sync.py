@@ -258,6 +258,11 @@ def test_a_server_and_the_rights_of_its_keys(tmp_path: Path) -> None:
             assert sync(desk, client).forgotten == 1
             assert [record.content for record in client.list()] == ["Dana lives in Lisbon."]
             assert desk.get(mine) is None
+            cursor = client._request("GET", "/v1/sync")["cursor"]
+        with Client(server.url, server.key("omar")) as client:
+            own = client.remember("Omar has a boat.").id
+            page = client._request("GET", "/v1/sync", {"cursor": cursor})
+            assert [record["id"] for record in page["records"]] == [own], "a cursor of another scope means nothing"
         for given in ({"rights": ("read", "write")}, {"agent": "helper", "rights": ("read", "write", "forget")}):
             desk.remember(f"Dana knows {len(given)}.")
             with Client(server.url, server.key("eve", **given)) as client, pytest.raises(Forbidden):
