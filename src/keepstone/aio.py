@@ -245,6 +245,8 @@ class AsyncMemory(Threaded[Memory]):
     update = in_thread(Memory.update)
     forget = in_thread(Memory.forget)
     feedback = in_thread(Memory.feedback)
+    promote = in_thread(Memory.promote)
+    demote = in_thread(Memory.demote)
     recall = in_thread(Memory.recall)
     get = in_thread(Memory.get)
     list = in_thread(Memory.list)

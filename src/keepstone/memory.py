@@ -179,6 +179,16 @@ class Memory:
         ranks a little higher and is kept longer; `why` shows it. Raises NotFound."""
         return self._engine.feedback.give(self._scope, id, helped)
 
+    def promote(self, id: str, *, to: Scope | Mapping[str, str]) -> Receipt:
+        """Move a fact, note or value with its history to a wider scope, such as from a project to the user
+        (`to={"agent": "default"}`) or to a team (`to={"user": "team"}`). It stands on its own there: forgetting what it was
+        learned from no longer reaches it. Raises NotFound, and Conflict where the other scope holds its key."""
+        return self._engine.transfer.move(self._scope, id, to, self._engine.eraser)
+
+    def demote(self, id: str, *, to: Scope | Mapping[str, str]) -> Receipt:
+        """Move a memory to a narrower scope, as `promote` does to a wider one."""
+        return self._engine.transfer.move(self._scope, id, to, self._engine.eraser)
+
     # -- conversations and tasks ----------------------------------------------------------------------------------
     @property
     def conversation(self) -> Conversations:

@@ -53,6 +53,7 @@ _SPEAKS = Effects((WRITE,), speaks="source")
 _AS_USER = Effects((WRITE,), "writing as the user", decides=lambda given: True)  # for agents there are verbs with a source
 _MAINTAINS = Effects((WRITE,), "maintenance")
 _REPORTS = Effects((READ, WRITE), "maintenance")  # the report holds the records
+_MOVES = Effects((READ, WRITE, FORGET), "moving a memory between scopes", reaches="to")
 _REVIEW, _JOBS = "the review list", "the job queue"
 _TOOL = Effects(more=lambda given: _TOOL_RIGHTS.get(given["name"], (READ,)), hide=_without_memory)
 _RUNS = Effects((ADMIN,), more=lambda given: (FORGET,) if given["policy"].purge_days and not given["dry_run"] else ())
@@ -70,6 +71,8 @@ VERBS: dict[str, Effects] = {
         _ERASES, person="erasing more than a single memory",
         decides=lambda given: any(given[name] for name in ("source", "session", "everything")),
     ),
+    "Memory.promote": _MOVES,
+    "Memory.demote": _MOVES,
     "Memory.recall": replace(_READS, reaches="also"),
     "Memory.get": _READS,
     "Memory.list": _READS,

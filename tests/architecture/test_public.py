@@ -60,6 +60,8 @@ SIGNATURES = {
     "why": "query, id",
     "scopes": "",
     "feedback": "id, *, helped",
+    "promote": "id, *, to",
+    "demote": "id, *, to",
     "entities": "*, kind=None, limit=100",
     "set": "key, value, *, tag='general'",
     "value": "key=None, default=None, *, tag=None",

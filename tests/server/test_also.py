@@ -20,3 +20,20 @@ def test_a_recall_over_several_scopes_reads_only_those_the_key_may_act_for(serve
         assert service.post("/v1/recall", json={**body, "also": [other]}).status_code == 403
     bound = server.http(server.key("bound", user="also-dana", agent="default"))
     assert bound.post("/v1/recall", json={**body, "also": [{"agent": "helper"}]}).status_code == 403
+
+
+def test_a_memory_is_moved_only_where_the_key_may_act_and_by_a_person(server: Running) -> None:
+    owner, team = server.memory.with_scope(user="move-dana"), server.memory.with_scope(user="move-team")
+    id = str(owner.remember("The team ships on Tuesdays.").id)
+    path, body = f"/v1/memories/{id}/promote", {"to": {"user": "move-team"}}
+    assert server.http(server.key("dana", user="move-dana")).post(path, json=body).status_code == 403
+    agent = server.http(server.key("agent", user="move-dana", agent="default"))
+    assert agent.post(path, json={"to": {"agent": "helper"}}).status_code == 403
+    service = server.http(server.key("service", service=True), x_keepstone_user="move-dana")
+    assert service.post(path, json={"to": {"tenant": "elsewhere"}}).status_code == 403
+    assert service.post(path, json={"to": {}}).status_code == 422
+    assert owner.get(id) is not None
+    moved = service.post(path, json=body)
+    assert (moved.status_code, moved.json()["id"]) == (200, id)
+    assert owner.get(id) is None
+    assert [version.content for version in team.history(id)] == ["The team ships on Tuesdays."]

@@ -35,6 +35,8 @@ CASES: dict[str, Case] = {  # by operation; a word after it tells two cases of o
     "forget_one": ("id", "DELETE", "/v1/memories/{}", None),
     "why": ("id", "POST", "/v1/memories/{}/why", {"query": "drawer"}),
     "feedback": ("id", "POST", "/v1/memories/{}/feedback", {"helped": True}),
+    "promote": ("id", "POST", "/v1/memories/{}/promote", {"to": {"agent": "other"}}),
+    "demote": ("id", "POST", "/v1/memories/{}/demote", {"to": {"agent": "other"}}),
     "forget id": ("id", "POST", "/v1/forget", {"id": "{}"}),
     "forget key": ("key", "POST", "/v1/forget", {"key": "{}"}),
     "forget source": ("source", "POST", "/v1/forget", {"source": "{}"}),

@@ -22,7 +22,7 @@ MODULES = (
     "access_request", "conversation", "conversation_moving", "conversation_window", "episodes", "export_chats", "foreign_ids",
     "forgetting_cascades", "forgetting_sessions", "learning_by_rules", "memory_context", "memory_conversation_recall",
     "memory_filters", "memory_import", "memory_jobs", "memory_moving", "memory_past", "memory_recall", "memory_refusals",
-    "memory_scopes", "memory_entities", "feedback", "memory_sources", "memory_times", "memory_tools", "memory_values",
+    "memory_scopes", "memory_entities", "feedback", "promote", "memory_sources", "memory_times", "memory_tools", "memory_values",
     "memory_writing", "retention", "sensitive_paths", "sensitive_policy", "steps", "system_prompt", "tasks_cut_off", "trust",
     "truth_over_time", "upkeep_reports", "upkeep_run", "verification", "working_memory", "min_trust", "redacted_names",
     "learning_jobs", "names_as_context", "purge_and_clocks", "facts_first", "mixed_languages",

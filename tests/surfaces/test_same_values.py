@@ -44,18 +44,19 @@ VALUES: dict[str, list[Any]] = {
     "format": ["anthropic", "openai", "x", None], "decision": ["keep", "x", 5], "head": [None, "x"],
     "role": ["user", "assistant", "", 5], "name": ["recall_memory", "x", 5], "input": [{"query": "tea"}, {}, "x", None],
     "cursor": ["x", "", 5, None], "prefix": NAMES, "helped": [True, False, 5, None],
+    "to": [{"agent": "other"}, {}, {"no such": "x"}, "x", 5, None],
     "also": [[{"agent": "helper"}], [], [{"no such": "x"}], [5], "x", 5, None], "embedder": [None, "no such embedder"],
 }  # fmt: skip
 REQUIRED: dict[str, Any] = {
     "content": "Dana drinks tea.", "query": "What does Dana drink?", "words": "tea", "id": "m_0000000000000000", "key": "theme",
     "value": "dark", "items": ["Omar rows."], "messages": [{"role": "user", "content": "Hi."}], "session": "s", "most": 5,
     "ticket": 1, "ids": ["m_0000000000000000"], "number": 1, "decision": "keep", "since": "2026-01-01", "role": "user",
-    "name": "recall_memory", "input": {"query": "tea"}, "helped": True,
+    "name": "recall_memory", "input": {"query": "tea"}, "helped": True, "to": {"agent": "other"},
 }  # fmt: skip
 VERBS: dict[str, Callable[[Any], Any]] = {
     **{name: (lambda memory, name=name: getattr(memory, name)) for name in (
         "remember", "remember_many", "update", "forget", "ingest", "learn", "recall", "get", "list", "history", "why", "set",
-        "value", "context", "tools", "call_tool", "system_prompt", "scopes", "entities", "feedback",
+        "value", "context", "tools", "call_tool", "system_prompt", "scopes", "entities", "feedback", "promote", "demote",
     )},
     **{f"upkeep.{name}": (lambda memory, name=name: getattr(memory.upkeep, name)) for name in (
         "run", "age", "lapse", "fade", "cap", "archive", "archived", "undo", "restore", "purge", "compact", "verify", "health",

@@ -89,7 +89,7 @@ def moment(text: str | None, what: str) -> str | None:
     return (hint.start + hint.pad).isoformat()
 
 
-def scope_parts(text: str) -> dict[str, str]:
+def scope_parts(text: str, option: str = "--also") -> dict[str, str]:
     """The parts of a scope in a text.
 
     >>> scope_parts("agent=helper,user=dana")
@@ -98,7 +98,7 @@ def scope_parts(text: str) -> dict[str, str]:
     pairs = [part.partition("=") for part in text.split(",")]
     parts = {name.strip(): value for name, _, value in pairs}
     if not parts.keys() <= {"tenant", "agent", "user"} or any(not equals for _, equals, _ in pairs):
-        raise ValidationError(f"--also {text!r:.60} names no scope: use user=NAME, agent=NAME, or both with a comma.")
+        raise ValidationError(f"{option} {text!r:.60} names no scope: use user=NAME, agent=NAME, or both with a comma.")
     return parts
 
 

@@ -12,7 +12,7 @@ import typer
 
 from keepstone.cli import options as o
 from keepstone.cli import render
-from keepstone.cli.arguments import json_value, resolve_id, text_or_pipe
+from keepstone.cli.arguments import json_value, resolve_id, scope_parts, text_or_pipe
 from keepstone.cli.exit_codes import OK, REFUSED
 from keepstone.cli.invocation import Invocation, Missing
 from keepstone.cli.output import Output, err
@@ -113,6 +113,26 @@ def _confirm(question: str) -> None:
     print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)  # typer.confirm would write to standard output
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
         raise typer.Abort
+
+
+To = Annotated[str, typer.Option("--to", metavar="SCOPE", help="Where to: user=NAME, agent=NAME or both, with a comma.")]
+
+
+@o.command(app, "promote")
+def promote(call: Invocation, id: o.Id, to: To) -> int:
+    """Move a memory with its history to a wider scope: from a project to the user, from a user to a team.
+
+    A memory of the personal scope has the agent "default", one of a project the agent "project:NAME".
+    """
+    where = scope_parts(to, "--to")
+    return show_receipt(call, lambda memory: memory.promote(resolve_id(memory, id), to=where), "empty")
+
+
+@o.command(app, "demote")
+def demote(call: Invocation, id: o.Id, to: To) -> int:
+    """Move a memory with its history to a narrower scope."""
+    where = scope_parts(to, "--to")
+    return show_receipt(call, lambda memory: memory.demote(resolve_id(memory, id), to=where), "empty")
 
 
 @o.command(app, "feedback")

@@ -76,14 +76,18 @@ def encode_filter(filter: Mapping[str, Any]) -> str:
     return encode_body(filter).decode("utf-8")
 
 
+def encode_scope(scope: Scope | Mapping[str, str]) -> Any:
+    """A scope as it is sent."""
+    return {name: getattr(scope, name) for name in ("tenant", "agent", "user")} if isinstance(scope, Scope) else scope
+
+
 def encode_scopes(also: Iterable[Scope | Mapping[str, str]] | None) -> list[dict[str, str]] | None:
     """The further scopes of a recall as they are sent: a server fills in the parts that are left out."""
     if also is None:
         return None
     if isinstance(also, Mapping) or not isinstance(also, Iterable):
         raise ValidationError(f"also is {also!r:.60}: use a list of scopes such as [{{'user': 'dana'}}].")
-    parts = ("tenant", "agent", "user")
-    return [{name: getattr(each, name) for name in parts} if isinstance(each, Scope) else each for each in also]  # type: ignore[misc]
+    return [encode_scope(each) for each in also]
 
 
 def sendable_limits(limits: Mapping[str, Any]) -> dict[str, Any]:

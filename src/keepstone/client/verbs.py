@@ -11,6 +11,7 @@ from keepstone.client.plans import Plan, Remote, route, verb
 from keepstone.client.request_args import (
     encode_filter,
     encode_items,
+    encode_scope,
     encode_scopes,
     message,
     named,
@@ -56,6 +57,8 @@ class RemoteVerbs(Remote):
     )
     update = route(Memory.update, "PATCH", "/memories/{id:path}")
     feedback = route(Memory.feedback, "POST", "/memories/{id:path}/feedback")
+    promote = route(Memory.promote, "POST", "/memories/{id:path}/promote", encode={"to": encode_scope})
+    demote = route(Memory.demote, "POST", "/memories/{id:path}/demote", encode={"to": encode_scope})
     forget = route(Memory.forget, "POST", "/forget", long=True)
     set = route(Memory.set, "PUT", "/values/{key:path}")
     learn = route(Memory.learn, "POST", "/learn", encode={"source": source_field})

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 from keepstone.distribution import export_format
-from keepstone.errors import ConfigurationError, EmbedderError, KeepstoneError, TooLarge, ValidationError
+from keepstone.errors import ConfigurationError, Conflict, EmbedderError, KeepstoneError, NotFound, TooLarge, ValidationError
 from keepstone.maintenance.files import check_writable, whole
 from keepstone.ports.caches import Buffer
 from keepstone.ports.maintenance import ARCHIVE_REASONS, with_places
@@ -24,15 +24,16 @@ from keepstone.ports.stores import Embedder, Progress, Store
 from keepstone.ports.values import ImportRow, RecordExport, Support
 from keepstone.ports.vectors import embed_texts
 from keepstone.recall.access import AccessCounter
-from keepstone.recall.query import check_int
+from keepstone.recall.query import check_int, other_scopes
 from keepstone.text.passages import embedding_texts, further_passages
 from keepstone.text.times import parse_time
 from keepstone.text.words import record_terms
-from keepstone.types import Diagnosis, Finding, ImportReport, Record, Scope, Status, Version, clean_name
+from keepstone.types import MESSAGE, Diagnosis, Finding, ImportReport, Receipt, Record, Scope, Status, Version, clean_name
 from keepstone.write.blocks import split_content
 from keepstone.write.request import MAX_CONTENT, check_content, check_importance, check_metadata, gist_of, trust_of
 
 if TYPE_CHECKING:
+    from keepstone.maintenance.forgetting import Eraser
     from keepstone.vector_sync.indexing import Indexing
 
 FORMAT = 1
@@ -168,6 +169,33 @@ class Transfer:
             )
             for each in batch
         ]
+
+    def move(self, scope: Scope, id: str, to: Scope | Mapping[str, str], eraser: Eraser) -> Receipt:
+        """Move a memory with its history to another scope: it is stored there before it is erased here, so a kill loses nothing
+        and the call can be repeated. Raises NotFound, Conflict, ValidationError."""
+        if isinstance(to, (Scope, Mapping)):
+            target = next(iter(other_scopes(scope, [to])), scope)
+        else:
+            raise ValidationError(f"to is {to!r:.60}: use a scope such as {{'agent': 'default'}} or {{'user': 'team'}}.")
+        if target == scope:
+            raise ValidationError("to names the scope that the memory is in: name another agent or user.")
+        if target.tenant != scope.tenant:
+            raise ValidationError("a memory stays in its tenant: name another agent or user.")
+        id = clean_name(id, "id")
+        record, versions = self._store.get(scope, id), self._store.history(scope, id)
+        if record is None or not versions:
+            raise NotFound(f"there is no record with the id {id!r:.80} in this scope: the list shows what there is.")
+        if record.kind == MESSAGE or record.status != "active":
+            what = "a message, which stays in its conversation" if record.kind == MESSAGE else f"{record.status}"
+            raise ValidationError(f"{id!r:.80} is {what}: only an active fact, note or value can be moved.")
+        there = self._store.get(target, id) or (self._store.by_key(target, record.key) if record.key is not None else None)
+        if there is not None and (there.id, there.content) != (id, record.content):
+            held = f"the key {record.key!r:.80}" if there.key is not None and there.key == record.key else "this id"
+            raise Conflict(f"the other scope holds {held} already, as {there.id}: forget or update that one first.")
+        moved = record.with_(scope=target, parents=())  # what it was learned from stays behind
+        self._stored(target, [RecordExport(moved, tuple(versions))], 0, 0, True)
+        eraser.forget(scope, id, None, None, None, False)
+        return Receipt("updated", id, record.version, (f"it is in the scope agent={target.agent!r}, user={target.user!r} now",))
 
     def backup(self, path: str | PathLike[str], progress: Progress | None) -> None:
         """A consistent copy of the whole store."""

@@ -15,6 +15,7 @@ from keepstone.conversation.conversation import Conversation
 from keepstone.errors import ConfigurationError, Forbidden
 from keepstone.recall.query import other_scopes
 from keepstone.rights import GROUPS, READ, VERBS, Effects
+from keepstone.types import Scope
 
 if TYPE_CHECKING:
     from keepstone.server.identity import Identity
@@ -127,10 +128,12 @@ def _check(caller: Caller, effects: Effects, arguments: dict[str, Any], claims: 
     if effects.provider and arguments[effects.provider] is not None:
         _require_allowed(arguments[effects.provider], caller.service.settings)
     if effects.reaches:
-        others = other_scopes(caller.scope, arguments[effects.reaches])
+        given = arguments[effects.reaches]
+        single = isinstance(given, (Scope, Mapping))
+        others = other_scopes(caller.scope, [given] if single else given)
         for scope in others:
             identity.require_scope(scope)
-        arguments[effects.reaches] = others
+        arguments[effects.reaches] = (others or (caller.scope,))[0] if single else others
     if effects.speaks == "items":
         arguments["items"] = [_speak_item(identity, item) for item in arguments["items"]]
     elif claims or (effects.speaks and identity.bound_to_agent):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel
 from starlette.responses import Response
@@ -82,6 +82,10 @@ add_verb(
     description="Change a record; earlier versions stay in its history. With If-Match, only if it still has that version.",
 )
 add_verb(router, _VERBS["feedback"], respond=json_response, schema=Receipt, statuses=(404,))
+_SCOPE = dict[Literal["tenant", "agent", "user"], str]
+for _name in ("promote", "demote"):
+    _model = request_model(_VERBS[_name], to=(_SCOPE, ...))
+    add_verb(router, _VERBS[_name], model=_model, respond=json_response, schema=Receipt, statuses=(404, 409))
 add_verb(router, _VERBS["forget"], statuses=(404,))
 add_verb(router, _VERBS["set"], _set, statuses=(413,), tags=["values"])
 
