@@ -21,6 +21,7 @@ from typing import Any
 EVENTS = ("session-start", "prompt", "pre-compact", "stop", "session-end")
 TOPICS = ("billing", "search", "login", "mail", "export", "queue", "cache", "report")
 CHARS_PER_TOKEN = 4
+RESUMED_TURNS = 8
 
 
 def main(argv: list[str]) -> int:
@@ -44,6 +45,7 @@ def main(argv: list[str]) -> int:
             print(f"| `{event}` | {row['cpu_ms']:.0f} ms | {row['tokens_median']:.0f}, at most {row['tokens_max']} |")
         print(f"| the first of all | {result['first_hook_cpu_ms']:.0f} ms, and {result['resident_start_cpu_ms']:.0f} ms once | |")
         print(f"a session of {options.turns} turns: {result['tokens_of_the_session']} tokens added")
+        print(f"of what the model was sent, {result['stable_prefix_share']:.1%} was the same as in the request before")
     print(json.dumps(result))
     return 0
 
@@ -59,12 +61,24 @@ def measure(home: Path, turns: int, repeats: int) -> dict[str, Any]:
         earlier.say(turn)
         earlier.run("stop")
     rows: dict[str, list[tuple[float, int]]] = {event: [] for event in EVENTS}
-    total = len(now.run("session-start")[1])
+    block = now.run("session-start")[1]
+    total, talk, stable, sent = len(block), "", 0, 0
+    before = ""  # what the model was sent the last time
     for turn in range(turns):
-        cpu, added = now.run("prompt", f"Which port does the {TOPICS[turn % len(TOPICS)]} service listen on?")
+        if turn % RESUMED_TURNS == RESUMED_TURNS - 1:  # the client is resumed, or compacts the conversation, in turns
+            compacted = turn % (2 * RESUMED_TURNS) == RESUMED_TURNS - 1
+            again = now.run("session-start", source="compact" if compacted else "resume")[1]
+            total += len(again)
+            block = again or block
+        asked = f"Which port does the {TOPICS[turn % len(TOPICS)]} service listen on?"
+        cpu, added = now.run("prompt", asked)
         rows["prompt"].append((cpu, len(added) // CHARS_PER_TOKEN))
         total += len(added)
-        now.say(turn)
+        talk += f"{asked}\n{added}\n"
+        prompt = f"{block}\n{talk}"
+        stable += next((at for at, (one, two) in enumerate(zip(before, prompt, strict=False)) if one != two), len(before))
+        sent, before = sent + len(before), prompt
+        talk += f"{now.say(turn)}\n"
         rows["stop"].append((now.run("stop")[0], 0))
     for number in range(repeats):
         for event in ("session-start", "pre-compact", "session-end"):
@@ -81,7 +95,7 @@ def measure(home: Path, turns: int, repeats: int) -> dict[str, Any]:
     }
     return {
         "bench": "hooks", "turns": turns, "hooks": hooks, "first_hook_cpu_ms": first, "resident_start_cpu_ms": resident,
-        "tokens_of_the_session": total // CHARS_PER_TOKEN,
+        "tokens_of_the_session": total // CHARS_PER_TOKEN, "stable_prefix_share": stable / max(sent, 1),
     }  # fmt: skip
 
 
@@ -98,8 +112,8 @@ class Session:
         self._home, self._folder, self._name = home, folder, name
         self._transcript = home / f"{name}.jsonl"
 
-    def say(self, turn: int) -> None:
-        """Append a turn to the transcript."""
+    def say(self, turn: int) -> str:
+        """Append a turn to the transcript; what the model says in it."""
         topic = TOPICS[turn % len(TOPICS)]
         texts = {
             "user": f"In turn {turn} we moved the {topic} service to port {9000 + turn}.",
@@ -109,12 +123,13 @@ class Session:
             for role, text in texts.items():
                 entry = {"type": role, "uuid": f"{self._name}-{turn}-{role}", "message": {"role": role, "content": text}}
                 file.write(json.dumps(entry) + "\n")
+        return texts["assistant"]
 
-    def run(self, event: str, prompt: str = "") -> tuple[float, str]:
+    def run(self, event: str, prompt: str = "", source: str = "startup") -> tuple[float, str]:
         """CPU of the hook's process in milliseconds, and what it adds to the prompt."""
         payload = {
             "session_id": self._name, "cwd": str(self._folder), "transcript_path": str(self._transcript), "prompt": prompt,
-            "hook_event_name": event, "source": "startup",
+            "hook_event_name": event, "source": source,
         }  # fmt: skip
         environment = {**os.environ, "HOME": str(self._home), "XDG_RUNTIME_DIR": str(self._home), "KEEPSTONE_HOOK_SECONDS": "60"}
         before = resource.getrusage(resource.RUSAGE_CHILDREN)

@@ -254,6 +254,8 @@ class AsyncMemory(Threaded[Memory]):
     why = in_thread(Memory.why)
     scopes = in_thread(Memory.scopes)
     entities = in_thread(Memory.entities)
+    costs = in_thread(Memory.costs)
+    add_cost = in_thread(Memory.add_cost)
     set = in_thread(Memory.set)
     value = in_thread(Memory.value)
     ingest = in_thread(Memory.ingest)

@@ -24,6 +24,7 @@ from keepstone.types import (
     Record,
     Scope,
     ScopeSummary,
+    SessionCost,
     Version,
 )
 
@@ -375,6 +376,19 @@ class Memory:
         from keepstone.recall.lookups import find_entities
 
         return find_entities(self._engine.store, self._scope, kind, limit)
+
+    def costs(self, *, days: int = 30) -> Sequence[SessionCost]:
+        """The tokens that memory took in prompts, by session and day, the newest day first: injected by hooks, and recalled over
+        MCP or counted with `add_cost`. `days` includes today (UTC)."""
+        from keepstone.recall.cost import read_costs
+
+        return read_costs(self._engine.store, self._engine.clock, self._scope, days)
+
+    def add_cost(self, session: str, *, injected: int = 0, recalled: int = 0) -> None:
+        """Count tokens that memory took in the prompts of a session; hooks and the MCP server do it themselves."""
+        from keepstone.recall.cost import add_cost
+
+        add_cost(self._engine.store, self._engine.clock, self._scope, session, injected, recalled)
 
     @property
     def audit(self) -> Audit:

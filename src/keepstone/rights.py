@@ -79,6 +79,8 @@ VERBS: dict[str, Effects] = {
     "Memory.history": _READS,
     "Memory.why": _READS,
     "Memory.entities": _READS,
+    "Memory.costs": _READS,
+    "Memory.add_cost": _WRITES,
     "Memory.scopes": _OPERATES,
     "Memory.value": _READS,
     "Memory.context": _READS,

@@ -368,6 +368,17 @@ class Entity:
 
 
 @dataclass(frozen=True, slots=True)
+class SessionCost:
+    """What memory cost a model in one session on one UTC day, in tokens."""
+
+    day: str  # 2026-03-01
+    session: str
+    injected: int  # tokens that hooks added to the prompt
+    recalled: int  # tokens that the model asked for
+    times: int  # how often
+
+
+@dataclass(frozen=True, slots=True)
 class ImportReport:
     """What an import did; `errors` are (line number, what is wrong with it)."""
 

@@ -60,6 +60,8 @@ SIGNATURES = {
     "why": "query, id",
     "scopes": "",
     "feedback": "id, *, helped",
+    "costs": "*, days=30",
+    "add_cost": "session, *, injected=0, recalled=0",
     "promote": "id, *, to",
     "demote": "id, *, to",
     "entities": "*, kind=None, limit=100",

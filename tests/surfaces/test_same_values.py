@@ -44,6 +44,7 @@ VALUES: dict[str, list[Any]] = {
     "format": ["anthropic", "openai", "x", None], "decision": ["keep", "x", 5], "head": [None, "x"],
     "role": ["user", "assistant", "", 5], "name": ["recall_memory", "x", 5], "input": [{"query": "tea"}, {}, "x", None],
     "cursor": ["x", "", 5, None], "prefix": NAMES, "helped": [True, False, 5, None],
+    "days": [1, 30, 0, 1000, "x", None], "injected": [0, 5, -1, "x", None], "recalled": [0, 5, -1, "x", None],
     "to": [{"agent": "other"}, {}, {"no such": "x"}, "x", 5, None],
     "also": [[{"agent": "helper"}], [], [{"no such": "x"}], [5], "x", 5, None], "embedder": [None, "no such embedder"],
 }  # fmt: skip
@@ -57,6 +58,7 @@ VERBS: dict[str, Callable[[Any], Any]] = {
     **{name: (lambda memory, name=name: getattr(memory, name)) for name in (
         "remember", "remember_many", "update", "forget", "ingest", "learn", "recall", "get", "list", "history", "why", "set",
         "value", "context", "tools", "call_tool", "system_prompt", "scopes", "entities", "feedback", "promote", "demote",
+        "costs", "add_cost",
     )},
     **{f"upkeep.{name}": (lambda memory, name=name: getattr(memory.upkeep, name)) for name in (
         "run", "age", "lapse", "fade", "cap", "archive", "archived", "undo", "restore", "purge", "compact", "verify", "health",

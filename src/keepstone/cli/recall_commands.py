@@ -15,7 +15,7 @@ from keepstone.cli.output import Output, err
 from keepstone.errors import NotFound, ValidationError
 from keepstone.memory import Memory
 from keepstone.ports.serialize import document
-from keepstone.types import MESSAGE, Entity, Page, Recall, ScopeSummary
+from keepstone.types import MESSAGE, Entity, Page, Recall, ScopeSummary, SessionCost
 
 app = typer.Typer()
 Found = TypeVar("Found", bound=Sized)
@@ -224,6 +224,26 @@ def _render_stats(out: Output, found: dict[str, Any], place: str) -> None:
         if day["added"]:
             bar = "#" * max(1, round(_BARS * day["added"] / most))
             out.line(f"    {day['day']}  {day['added']:>7,}  ", (bar, "cyan"))
+
+
+@o.command(app, "costs")
+def costs(
+    call: Invocation,
+    days: Annotated[int, typer.Option(metavar="N", help="Days to show, today included.")] = 30,
+) -> None:
+    """Show the tokens that memory took in prompts, by day and session: injected by hooks, recalled over MCP."""
+    call.show(lambda memory: memory.costs(days=days), _render_costs, field="costs")
+
+
+def _render_costs(out: Output, found: Sequence[SessionCost]) -> None:
+    if not found:
+        out.line("No tokens were counted: hooks and the MCP server count them.")
+        return
+    out.line((f"{'day':<12}{'injected':>10}{'recalled':>10}{'times':>7}  session", "bold"))
+    for cost in found:
+        out.line(f"{cost.day:<12}{cost.injected:>10,}{cost.recalled:>10,}{cost.times:>7,}  {cost.session}")
+    injected, recalled = sum(cost.injected for cost in found), sum(cost.recalled for cost in found)
+    out.line((f"{'together':<12}{injected:>10,}{recalled:>10,}{sum(cost.times for cost in found):>7,}", "bold"))
 
 
 @o.command(app, "users")

@@ -90,6 +90,8 @@ class RemoteVerbs(Remote):
     )
     history = route(Memory.history, "GET", "/memories/{id:path}/history", result="versions")
     why = route(Memory.why, "POST", "/memories/{id:path}/why", repeatable=True)
+    costs = route(Memory.costs, "GET", "/costs", result="costs", bounds={"days": (1, 366)})
+    add_cost = route(Memory.add_cost, "POST", "/costs")
     entities = route(Memory.entities, "GET", "/entities", result="entities", bounds={"limit": (1, 1000)})
     scopes = route(Memory.scopes, "GET", "/scopes", result="scopes")
     list = route(

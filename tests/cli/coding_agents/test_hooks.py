@@ -235,6 +235,28 @@ def test_the_budget_and_the_fence_hold_for_what_is_injected(memory: Memory, tmp_
     assert "9007" in answer["additional_context"]
 
 
+def test_the_block_of_a_session_stays_and_what_is_new_comes_last(memory: Memory, tmp_path: Path) -> None:
+    old = [memory.remember(f"The {name} server listens on port {port}.") for name, port in (("mail", 2525), ("search", 9200))]
+    handler = HookHandler(memory, tmp_path / "marks")
+
+    def start(source: str) -> list[str]:
+        payload = {"session_id": "s", "hook_event_name": "SessionStart", "source": source}
+        answer = handler.answer("session-start", "claude-code", "off", payload, "/")
+        return json.loads(answer)["hookSpecificOutput"]["additionalContext"].split("\n") if answer else []
+
+    first = start("startup")
+    assert start("resume") == []
+    memory.remember("The user prefers pnpm over npm.", tag="preference", importance=1.0)
+    again = start("compact")
+    assert again[: len(first) - 1] == first[:-1], "the beginning is the same, so that a prompt cache holds"
+    assert again[len(first) - 1] == "Since then:"
+    assert "pnpm" in again[-2]
+    memory.forget(old[0].id)
+    assert "mail" not in str(start("compact")), "what was forgotten is not given again"
+    (cost,) = memory.costs()
+    assert (cost.session, cost.times, cost.injected > 50) == ("s", 3, True)
+
+
 def test_a_project_reads_the_personal_memory_and_keeps_its_own(memory: Memory, client: Client, tmp_path: Path) -> None:
     memory.remember("Dana's editor is Helix.")
     handler = HookHandler(memory, tmp_path / "marks")

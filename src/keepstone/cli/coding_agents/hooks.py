@@ -10,7 +10,8 @@ import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import takewhile
+from itertools import groupby, takewhile
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from keepstone.importing.transcripts import Said, read_transcript
 from keepstone.importing.writer import origin_id
 from keepstone.memory import Memory
 from keepstone.recall.render import CLOSE, OPEN, escape_text, render_line
+from keepstone.text.token_count import estimate_tokens
 from keepstone.types import MESSAGE, Receipt, Record
 
 START_TOKENS, PROMPT_TOKENS = 1200, 500  # budgets of what is injected
@@ -43,6 +45,7 @@ class HookHandler:
         self._memory = memory
         self._folder = folder
         self._shown: dict[str, set[str]] = {}  # ids that a session was given already
+        self._blocks: dict[str, list[tuple[str, Record]]] = {}  # what a session was given at its start
 
     def answer(self, event: str, client: str, project: str, payload: Mapping[str, Any], folder: str) -> str:
         """What the client reads on standard output; "" for nothing."""
@@ -51,12 +54,15 @@ class HookHandler:
         folder = _first_text(payload, "cwd") or (str(roots[0]) if isinstance(roots, list) and roots else folder)
         agent = project_agent(project, folder)
         memory = self._memory if agent is None else self._memory.with_scope(agent=agent)
-        if event == "session-start":
-            return _as_answer(client, payload, self._start(memory, agent, payload, session))
-        if event == "prompt":
-            return _as_answer(client, payload, self._prompt(memory, payload, session))
+        if event in ("session-start", "prompt"):
+            start = event == "session-start"
+            text = self._start(memory, agent, payload, session) if start else self._prompt(memory, payload, session)
+            if text:
+                memory.add_cost(session, injected=estimate_tokens(text))
+            return _as_answer(client, payload, text)
         if event == "session-end":
             self._shown.pop(session, None)
+            self._blocks.pop(session, None)
         self._capture(memory, client, session, payload)
         return ""
 
@@ -65,21 +71,30 @@ class HookHandler:
         """Who the user is, what is known of the project, and what earlier sessions ended with."""
         if payload.get("source") == "resume":  # the conversation holds it already
             return ""
-        sections = [("About the user:", _list_facts(self._memory))]
+        headings = {"About the user:": _list_facts(self._memory)}
         if agent is not None:
-            sections.append((f"About {escape_text(agent)}:", _list_facts(memory)))
-        shown = self._shown[session] = set()  # a compacted or cleared session has lost what it was given
-        lines: list[str] = []
-        chars = START_TOKENS * _CHARS_PER_TOKEN
-        for heading, records in sections:
-            fitting = _take(records, chars // 2 if agent is not None else chars)
-            shown.update(record.id for record in fitting)
+            headings[f"About {escape_text(agent)}:"] = _list_facts(memory)
+        headings["Earlier sessions ended with:"] = _open_threads(memory, session)
+        kept = self._read_block(memory, session) if payload.get("source") == "compact" else []
+        shown = self._shown[session] = {record.id for _, record in kept}  # a cleared session has lost what it was given
+        chars = START_TOKENS * _CHARS_PER_TOKEN - sum(len(render_line(record)) + 1 for _, record in kept)
+        block = list(kept)
+        for heading, records in headings.items():
+            half = chars // 2 if agent is not None and "Earlier" not in heading else chars
+            fitting = _take((record for record in records if record.id not in shown), half)
+            shown.update(record.id for record in fitting if not record.content.endswith("…"))
             chars -= sum(len(render_line(record)) + 1 for record in fitting)
-            lines += [heading, *map(render_line, fitting)] if fitting else []
-        threads = _take(_open_threads(memory, session), chars)
-        shown.update(record.id for record in threads if not record.content.endswith("…"))
-        lines += ["Earlier sessions ended with:", *map(render_line, threads)] if threads else []
+            block += [("Since then:" if kept else heading, record) for record in fitting]
+        self._blocks[session] = block
+        groups = groupby(block, itemgetter(0))
+        lines = [line for heading, group in groups for line in (heading, *(render_line(record) for _, record in group))]
         return "\n".join([OPEN, *lines, CLOSE]) if lines else ""
+
+    def _read_block(self, memory: Memory, session: str) -> list[tuple[str, Record]]:
+        """What a session was given at its start, in that order, as far as it still holds: so a prompt's prefix stays the same."""
+        block = self._blocks.get(session, [])
+        there = [(self._memory if record.scope == self._memory.scope else memory).get(record.id) for _, record in block]
+        return [each for each, now in zip(block, there, strict=True) if now is not None and now.version == each[1].version]
 
     def _prompt(self, memory: Memory, payload: Mapping[str, Any], session: str) -> str:
         """What answers the prompt and was neither said nor shown in this session; "" if nothing does."""

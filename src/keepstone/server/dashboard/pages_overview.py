@@ -36,6 +36,7 @@ def show_overview(request: PageRequest) -> Response:
         latency=recall_latency(request.service.metrics),
         growth=_growth_chart(numbers, days),
         added=sum(day.added for day in numbers.growth),
+        costs=request.memory.costs(days=min(days, 30))[:_RECENT_ROWS],
         person=not request.identity.bound_to_agent,
         large=LARGE_SCOPE,
     )

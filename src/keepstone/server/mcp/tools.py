@@ -17,9 +17,11 @@ from keepstone.memory import Memory
 from keepstone.recall.query import MAX_LIMIT, check_int
 from keepstone.server.identity import FORGET, READ, WRITE
 from keepstone.server.mcp.caller import McpCaller
+from keepstone.text.token_count import estimate_tokens
 from keepstone.types import MESSAGE, Action, Record
 
 CONTEXT, SEARCH, RATE = "memory_context", "search_conversations", "rate_memory"
+COST_SESSION = "mcp"  # requests of a client over MCP have no session
 _MIN_TOKENS, _DEFAULT_TOKENS, _MAX_TOKENS = 100, 1500, 20_000
 _DEFAULT_MESSAGES = 10
 _MAX_RESULT_CHARS = 16_000  # of all messages
@@ -215,6 +217,14 @@ def list_tools(caller: McpCaller) -> list[Tool]:
 def call_tool(caller: McpCaller, name: str, arguments: Mapping[str, Any]) -> CallToolResult:
     """The result of a tool. Raises Forbidden, ValidationError, StoreError."""
     caller.require(TOOLS[name].right)
+    result = _call_tool(caller, name, arguments)
+    if TOOLS[name].right == READ and WRITE in caller.rights:
+        text = "".join(part.text for part in result.content if isinstance(part, TextContent))
+        caller.memory.add_cost(COST_SESSION, recalled=estimate_tokens(text))
+    return result
+
+
+def _call_tool(caller: McpCaller, name: str, arguments: Mapping[str, Any]) -> CallToolResult:
     memory = caller.memory
     if name == CONTEXT:
         return _context(memory, arguments)

@@ -177,6 +177,8 @@ def get(caller: Caller, id: str, if_none_match: str | None = None) -> Response:
 
 
 add_verb(router, _VERBS["entities"])
+add_verb(router, _VERBS["costs"], tags=["stats"])
+add_verb(router, _VERBS["add_cost"], tags=["stats"])
 add_verb(router, _VERBS["scopes"], tags=["store"])
 
 
