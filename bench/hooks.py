@@ -21,7 +21,7 @@ from typing import Any
 EVENTS = ("session-start", "prompt", "pre-compact", "stop", "session-end")
 TOPICS = ("billing", "search", "login", "mail", "export", "queue", "cache", "report")
 CHARS_PER_TOKEN = 4
-RESUMED_TURNS = 8
+RESUMED_TURNS = 10
 
 
 def main(argv: list[str]) -> int:
@@ -65,9 +65,8 @@ def measure(home: Path, turns: int, repeats: int) -> dict[str, Any]:
     total, talk, stable, sent = len(block), "", 0, 0
     before = ""  # what the model was sent the last time
     for turn in range(turns):
-        if turn % RESUMED_TURNS == RESUMED_TURNS - 1:  # the client is resumed, or compacts the conversation, in turns
-            compacted = turn % (2 * RESUMED_TURNS) == RESUMED_TURNS - 1
-            again = now.run("session-start", source="compact" if compacted else "resume")[1]
+        if turn % RESUMED_TURNS == RESUMED_TURNS - 1:  # the client is resumed; halfway it compacts the conversation
+            again = now.run("session-start", source="compact" if turn + 1 == turns // 2 else "resume")[1]
             total += len(again)
             block = again or block
         asked = f"Which port does the {TOPICS[turn % len(TOPICS)]} service listen on?"

@@ -37,6 +37,7 @@ CASES: dict[str, Case] = {  # by operation; a word after it tells two cases of o
     "feedback": ("id", "POST", "/v1/memories/{}/feedback", {"helped": True}),
     "promote": ("id", "POST", "/v1/memories/{}/promote", {"to": {"agent": "other"}}),
     "demote": ("id", "POST", "/v1/memories/{}/demote", {"to": {"agent": "other"}}),
+    "add_cost": ("session", "POST", "/v1/costs", {"session": "{}", "injected": 5}),
     "forget id": ("id", "POST", "/v1/forget", {"id": "{}"}),
     "forget key": ("key", "POST", "/v1/forget", {"key": "{}"}),
     "forget source": ("source", "POST", "/v1/forget", {"source": "{}"}),
