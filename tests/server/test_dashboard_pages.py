@@ -9,6 +9,7 @@ import re
 import pytest
 
 from keepstone import Memory
+from keepstone.server.dashboard import pages_history
 from tests.server.dashboard import EVERYTHING, PAGES, Visitor, hold, text, visitor
 from tests.server.running import Running
 
@@ -195,6 +196,12 @@ def test_memories_are_sorted_by_the_time_that_is_shown(server: Running, at: Visi
     assert "stored just now" in by_stored
     assert by_occurred.index("March") < by_occurred.index("January")
     assert "years ago" in by_occurred
+
+
+def test_a_scope_too_large_for_the_timeline_says_so(server: Running, at: Visitor, monkeypatch: pytest.MonkeyPatch) -> None:
+    scoped(server, "alice").remember_many(["Alice drinks mate.", "Alice rows on Sundays."])
+    monkeypatch.setattr(pages_history, "_MAX_TIMELINE_SCOPE", 1)
+    assert "This scope holds 2." in text(at.http.get("/timeline"))
 
 
 def test_several_held_memories_are_decided_at_once_and_one_replaces_another(server: Running, at: Visitor) -> None:

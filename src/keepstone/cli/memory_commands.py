@@ -98,7 +98,7 @@ def forget(
     wide = {"from the source": source, "said in the session": session, "": "" if everything else None}
     asked = [f"everything {which} {name!r}" if which else "everything" for which, name in wide.items() if name is not None]
     if asked and not yes and (id, key) == (None, None):
-        _confirm(f"Forget {' and '.join(asked)} of {call.place} in {call.shown}? It cannot be undone.")
+        confirm(f"Forget {' and '.join(asked)} of {call.place} in {call.shown}? It cannot be undone.")
     call.show(
         lambda memory: memory.forget(
             id and resolve_id(memory, id), key=key, source=source, session=session, everything=everything
@@ -107,9 +107,10 @@ def forget(
     )
 
 
-def _confirm(question: str) -> None:
+def confirm(question: str) -> None:
+    """Ask on the terminal; typer.Abort unless the answer is yes."""
     if sys.stdin is None or not sys.stdin.isatty():
-        raise ValidationError("this erases more than one record and there is no terminal for the confirmation: add --yes.")
+        raise ValidationError("this changes more than one record and there is no terminal for the confirmation: add --yes.")
     print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)  # typer.confirm would write to standard output
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
         raise typer.Abort

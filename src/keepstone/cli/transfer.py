@@ -19,6 +19,7 @@ from keepstone.cli import render
 from keepstone.cli.arguments import text_or_pipe
 from keepstone.cli.exit_codes import OK, PROBLEMS
 from keepstone.cli.invocation import Invocation
+from keepstone.cli.memory_commands import confirm
 from keepstone.cli.output import Output, out, write_json
 from keepstone.cli.progress import progress
 from keepstone.errors import ConfigurationError, ValidationError
@@ -26,6 +27,7 @@ from keepstone.ports.serialize import document
 
 if TYPE_CHECKING:
     from keepstone.importing import ImportSummary, Outcome
+    from keepstone.importing.vault import Change
     from keepstone.maintenance.store_migration import Moved
     from keepstone.memory import Memory
 
@@ -128,6 +130,7 @@ def import_(
         from keepstone.cli.serve import choose_store
 
         call = choose_store(call)
+    shown = "standard input" if path == "-" else path
     if path == "-":
         path = _save_input()
     found = format_of(path, format)
@@ -137,7 +140,7 @@ def import_(
             return _import_own(call, memory, path, source)
     with call.open(missing="empty" if dry_run else "create") as memory:
         run = partial(import_from, memory, path, format=found, dry_run=dry_run, users=users, source=source, fields=columns)
-        return _import_foreign(call, partial(run, learn=learn), path, report)
+        return _import_foreign(call, partial(run, learn=learn), path, report, shown)
 
 
 def _import_own(call: Invocation, memory: Memory, path: str, source: str | None) -> int:
@@ -147,7 +150,7 @@ def _import_own(call: Invocation, memory: Memory, path: str, source: str | None)
     return PROBLEMS if done.errors else OK
 
 
-def _import_foreign(call: Invocation, run: Callable[..., ImportSummary], path: str, report: str | None) -> int:
+def _import_foreign(call: Invocation, run: Callable[..., ImportSummary], path: str, report: str | None, shown: str) -> int:
     if report is not None:
         target = Path(os.path.realpath(report))
         if target == Path(os.path.realpath(call.db)) or target.is_relative_to(os.path.realpath(path)):
@@ -166,9 +169,11 @@ def _import_foreign(call: Invocation, run: Callable[..., ImportSummary], path: s
         try:
             done = run(each=record, progress=bar)
         except KeyboardInterrupt:
-            kept = f"{render.plural(count, 'entry', 'entries')} of {path} {'was' if count == 1 else 'were'} imported and kept"
+            kept = f"{render.plural(count, 'entry', 'entries')} of {shown} {'was' if count == 1 else 'were'} imported and kept"
             raise KeyboardInterrupt(f"interrupted: {kept}; run the same command again to go on.") from None
-    call.answer({**document(done), "refused": done.refused}, lambda out: render_summary(out, done, path, report))
+    if done.entries == done.refused == 1 and done.problems[0].where == "the file":  # nothing of it could be read
+        raise ValidationError(done.problems[0].reason.replace("name it, content=COLUMN", "name it with --field content=COLUMN"))
+    call.answer({**document(done), "refused": done.refused}, lambda out: render_summary(out, done, shown, report))
     return PROBLEMS if done.refused else OK
 
 
@@ -191,6 +196,83 @@ def _save_input() -> str:
         file.write(text)
     atexit.register(Path(file.name).unlink, missing_ok=True)
     return file.name
+
+
+vault = typer.Typer(help="Memories as a folder of Markdown notes, for Obsidian or another editor.")
+Folder = Annotated[str, typer.Argument(metavar="FOLDER", help="The folder of the notes.")]
+_MARKS = {"new": "+", "changed": "~", "conflict": "!", "gone": "!"}
+_WHY_NOT = {"conflict": "changed in the store since: export again", "gone": "forgotten or archived since"}
+
+
+@o.command(vault, "export")
+def export_vault(call: Invocation, folder: Folder, plaintext: Plaintext = False) -> None:
+    """Write each memory but messages as a note, FOLDER/TAG/words-ID.md.
+
+    Notes of the same memories are replaced; other files in the folder stay.
+    """
+    from keepstone.importing.vault import export_vault
+
+    with call.open(missing="refuse") as memory:
+        engine = getattr(memory, "_engine", None)  # a server's memory has none here
+        if engine is not None:
+            engine.upkeep_jobs.transfer.check_plaintext(plaintext)
+        count = export_vault(memory, folder)
+    call.answer(
+        {"path": folder, "notes": count},
+        lambda out: out.line(("exported", "bold green"), f"  {render.plural(count, 'note')} to {folder}"),
+    )
+
+
+@o.command(vault, "import")
+def import_vault(
+    call: Invocation,
+    folder: Folder,
+    dry_run: o.DryRun = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
+) -> int:
+    """Show what the notes of a folder say that the memories do not, and carry it over once it is confirmed.
+
+    Notes without an id become memories. A memory whose note is gone stays; one that was changed in the store since is left alone.
+    """
+    from keepstone.importing.vault import apply_changes, compare_vault
+
+    with call.open(missing="empty" if dry_run else "create") as memory:
+        changes = compare_vault(memory, folder)
+        wanted = [change for change in changes if change.what in ("new", "changed")]
+        if not call.json:
+            for change in changes:
+                _render_change(out(), change)
+        if wanted and not dry_run and not yes:
+            confirm(f"Carry over {render.plural(len(wanted), 'change')} to {call.place} in {call.shown}?")
+        receipts = [] if dry_run else apply_changes(memory, wanted)
+    refused = [receipt for receipt in receipts if receipt.action == "refused"]
+
+    def show(out: Output) -> None:
+        for receipt in refused:
+            render.receipt(out, receipt)
+        head = "would carry over" if dry_run else "carried over"
+        done = len(wanted) - len(refused)
+        out.line((head, "bold green"), f"  {render.plural(done, 'change')}, {len(changes) - len(wanted)} left alone")
+
+    shown = [{"what": change.what, "file": change.file, "id": change.id} for change in changes]
+    call.answer({"changes": shown, "receipts": document(receipts)}, show)
+    return PROBLEMS if refused else OK
+
+
+def _render_change(out: Output, change: Change) -> None:
+    why = f"  ({_WHY_NOT[change.what]})" if change.what in _WHY_NOT else ""
+    out.line((f"{_MARKS[change.what]} {change.file}", "bold"), (why, "yellow"))
+    if change.before is not None and change.what == "changed":
+        if change.tag not in (None, change.before.tag):
+            out.line(f"    tag {change.before.tag} becomes {change.tag}")
+        if change.content != change.before.content.strip("\n"):
+            out.line((f"    - {render.shorten(change.before.content)}", "red"), indent=6)
+            out.line((f"    + {render.shorten(change.content)}", "green"), indent=6)
+    elif change.what == "new":
+        out.line((f"    + {render.shorten(change.content)}", "green"), indent=6)
+
+
+app.add_typer(vault, name="vault")
 
 
 @o.command(app, "backup")

@@ -67,6 +67,27 @@ def entries(path: str | PathLike[str]) -> Iterator[Found]:
         raise ConfigurationError(f"{str(path)!r:.100} holds no Markdown file ({' or '.join(SUFFIXES)}): check the path.")
 
 
+@dataclass(frozen=True, slots=True)
+class MarkdownFile:
+    """A Markdown file: its path, its name in its folder, its frontmatter and the text after that."""
+
+    path: Path
+    name: str
+    fields: dict[str, Any]
+    body: str
+
+
+def read_notes(folder: Path) -> Iterator[MarkdownFile]:
+    """The Markdown files of a folder that can be read, in the order of their names."""
+    for path in _files(folder):
+        if isinstance(path, Path) and path.stat().st_size <= MAX_FILE:
+            try:
+                fields, body, _ = _frontmatter(path.read_text(encoding="utf-8-sig"))
+            except (OSError, UnicodeDecodeError):
+                continue
+            yield MarkdownFile(path, path.relative_to(folder).as_posix(), fields, body)
+
+
 def _files(root: Path) -> Iterator[Path | Unread]:
     inside = root.resolve()
     closed: list[OSError] = []

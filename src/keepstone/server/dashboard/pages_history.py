@@ -23,6 +23,7 @@ from keepstone.types import MESSAGE, Message, Record
 _MAX_SESSIONS, _PAGE_MESSAGES, _MAX_FOUND_MESSAGES, _OPENING_MESSAGES = 200, 100, 200, 6
 _DEFAULT_WINDOW_TOKENS = 8000
 _MAX_SLIDER_STEPS, _MIN_STEP_SECONDS = 120, 60.0
+_MAX_TIMELINE_SCOPE = 20_000  # memories; the timeline reads each of them several times
 _MAX_TIMELINE_RECORDS = 40
 _MAX_SCALE = timedelta(days=7300)
 _SPANS = {"day": timedelta(days=1), "week": timedelta(days=7), "month": timedelta(days=30), "all": None}
@@ -119,6 +120,9 @@ class Scale:
 def show_timeline(request: PageRequest) -> Response:
     http, backend, scope = request.http, request.backend, request.caller.scope
     now = backend.now()
+    count = backend.count(scope)
+    if count > _MAX_TIMELINE_SCOPE:
+        return request.page("timeline.html", large=count, empty=False)
     mode = "known" if http.query.get("mode") == "known" else "true"
     with_messages = http.query.get("talk") == "yes"
     span = http.query.get("span", "week")

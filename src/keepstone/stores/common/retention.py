@@ -12,7 +12,7 @@ from keepstone.stores.common.rows import packed, record_of, review_of
 from keepstone.stores.common.scope_catalog import StorePart
 from keepstone.stores.common.transaction import Transaction
 from keepstone.stores.common.write_context import STORE_OWNER, WriteContext, audit
-from keepstone.text.times import instant, micros
+from keepstone.text.times import LATEST, instant, micros
 from keepstone.types import Record, Scope, ScopeSummary
 
 _DAY = 86_400_000_000  # microseconds
@@ -59,6 +59,8 @@ class StoredRetention(StorePart):
             if number is None:
                 return ScopeStats()
             kinds = tuple((kind, count) for kind, count in db.all("stats_kinds", (number, now)))
+            if since >= LATEST:  # only the kinds are wanted: the rest would read every record again
+                return ScopeStats(kinds)
             days = tuple((instant(day * _DAY), count) for day, count in db.all("stats_days", (number, now, micros(since))))
             return ScopeStats(kinds, days, *(int(count) for count in db.one("stats_rest", (number, now))))
 

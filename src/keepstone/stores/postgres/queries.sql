@@ -119,12 +119,15 @@ WHERE r.sequence < :before AND
 ORDER BY r.sequence DESC LIMIT :limit
 
 -- name: record_page_occurred
--- A page of a scope, what happened last first; it begins after the record with the sequence :before, 2^62 for none.
+-- A page of a scope, what happened last first; it begins after the record with the sequence :before, 2^62 for none. The inner query
+-- reads the narrow columns only.
 {record}
+WHERE r.tenant = :tenant AND r.sequence IN (SELECT r.sequence FROM record AS r
 WHERE (:before = 4611686018427387904 OR (r.occurred_at, r.sequence) <
     (SELECT l.occurred_at, l.sequence FROM record AS l WHERE l.tenant = :tenant AND l.sequence = :before)) AND
 {listed}
-ORDER BY r.occurred_at DESC, r.sequence DESC LIMIT :limit
+ORDER BY r.occurred_at DESC, r.sequence DESC LIMIT :limit)
+ORDER BY r.occurred_at DESC, r.sequence DESC
 
 -- name: record_walk
 -- Every record of a scope in order, for export, or those with these ids.
