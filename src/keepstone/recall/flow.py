@@ -293,7 +293,7 @@ class RecallFlow:
         else:
             frequencies = None if population is None else self._store.document_frequencies(scope, question.terms)
             vector, notes = self._embed(question.embedding_text)
-        question = weigh_world(weigh_time(question, view.occurred[usable]), vector, getattr(self.embedder, "world_weights", None))
+        question = weigh_world(weigh_time(question, view, usable), vector, getattr(self.embedder, "world_weights", None))
         live = population if candidates is None else candidates.live  # the rarity of a word is that of the whole scope
         first = first_pass(view, question, vector, usable, deviation, frequencies, live)
         # A record that changed has two slots in a mapped scope: the old one, and after it the current one.

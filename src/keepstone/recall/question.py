@@ -21,36 +21,29 @@ _MAX_EXPANDED_WORDS = 12  # words of a long question, the ones with the highest 
 _MAX_PARSED_CHARS = 2000
 _OTHER_TERM_SIMILARITY = 0.95  # of another term of the same word: its English stem, in a question of another language
 _FIRST_PERSON = re.compile(r"\b(?:[Ii]|[Mm]e|[Mm]y|[Mm]ine|[Ww]e|[Oo]ur|us|[Tt]he user(?:'s)?)\b")  # not the US
+# The patterns from here to `_ABOUT_QUESTIONS` read lower-case text: that is three times as fast as ignoring case.
 # What the assistant said is asked for in so many words; "can you tell me" alone is not that.
 _YOU_SAID = re.compile(
     r"\b(?<!can )(?<!could )(?<!will )(?<!would )(?<!do )(?<!please )you(?:['’]d|['’]ve| had| have)? (?:\w+ly )?(?:recommend"
     r"|suggest|sa(?:y|id)|t(?:ell|old)|mention|explain|g[ai]ve|list|provid|advis|describ|c[oa]me up|call|propos|warn|put|teach"
     r"|taught|show|walk|calculat|work(?:ed)? out)"
-    r"|\byour (?:advice|suggestions?|recommendations?|list|answer|estimate|explanation|ideas?|tips?)\b|\bdid you\b",
-    re.IGNORECASE,
+    r"|\byour (?:advice|suggestions?|recommendations?|list|answer|estimate|explanation|ideas?|tips?)\b|\bdid you\b"
 )
-_CONVERSATION = re.compile(
-    r"\b(?:our|previous|last|earlier) (?:previous )?(?:conversation|chat|discussion|session)\b", re.IGNORECASE
-)
-_I_SAID = re.compile(r"\b(?:did|had|have) i\b|\bi(?:['’]d|['’]ve| had| have)? (?:said|told|mention|say|tell|ask)", re.IGNORECASE)
+_CONVERSATION = re.compile(r"\b(?:our|previous|last|earlier) (?:previous )?(?:conversation|chat|discussion|session)\b")
+_I_SAID = re.compile(r"\b(?:did|had|have) i\b|\bi(?:['’]d|['’]ve| had| have)? (?:said|told|mention|say|tell|ask)")
 _WHEN = re.compile(
     r"^\W*when\b|\bwhen(?:['’]s\b| (?:did|was|is|does|do|will|were|are|has|have|had|should|would|can)\b)"
-    r"|\b(?:what date|(?:what|which) (?:day|month|year)|what time|how long)\b",
-    re.IGNORECASE,
+    r"|\b(?:what date|(?:what|which) (?:day|month|year)|what time|how long)\b"
 )
-_HOW_MANY = re.compile(
-    r"\b(?:how (?:many|much|old|far|often)|what percentage|what time|total|number of|price|cost)\b",
-    re.IGNORECASE,
-)
+_HOW_MANY = re.compile(r"\b(?:how (?:many|much|old|far|often)|what percentage|what time|total|number of|price|cost)\b")
 _WHOLE = re.compile(
     r"\W*(?:(?:please|can you|could you|ok|so|and) )*(?:tell me (?:all |everything |something |more )?(?:that you know )?about\b"
     r"|what (?:else )?(?:do|did|have) (?:you|we|i) (?:know|remember|told|tell)\b|an overview\b|everything\b"
     r"|what(?:'s| is) (?:\w+ )?known (?:about|of)\b"
     r"|(?:list|name|show)(?: me)? (?:all|every|my|our|the)\b|(?:who|what) (?:are|were) (?:all )?(?:my|our|the)\b"
-    r"|all (?:of )?(?:my|our|the)\b|(?:which|what) (?:\w+ ){0,2}\w+s (?:have|did|do|are|were|am|was)\b)",
-    re.IGNORECASE,
+    r"|all (?:of )?(?:my|our|the)\b|(?:which|what) (?:\w+ ){0,2}\w+s (?:have|did|do|are|were|am|was)\b)"
 )
-_ABOUT_QUESTIONS = re.compile(r"\b(?:ask(?:s|ed|ing)?|questions?|wonder(?:ed|ing)?|wanted to know)\b", re.IGNORECASE)
+_ABOUT_QUESTIONS = re.compile(r"\b(?:ask(?:s|ed|ing)?|questions?|wonder(?:ed|ing)?|wanted to know)\b")
 _TURNS = frozenset("last past previous this next coming".split())
 _TIME_WORDS = _TURNS | frozenset(
     "early late mid middle end beginning start first second third week weeks weekend weekends month months year years day days "
@@ -143,8 +136,8 @@ def parse_question(text: str, speakers: Mapping[str, frozenset[int]], now: datet
         wants_time=wants.when,
         wants_number=wants.how_many,
         time=time,
-        about_questions=bool(_ABOUT_QUESTIONS.search(head)),
-        wants_all=_WHOLE.match(head) is not None,
+        about_questions=bool(_ABOUT_QUESTIONS.search(head.lower())),
+        wants_all=_WHOLE.match(head.lower()) is not None,
         language=language,
     )
 
@@ -195,8 +188,9 @@ class _Wants(NamedTuple):
 
 
 def _read_english_wants(head: str) -> _Wants:
-    you_said = bool(_YOU_SAID.search(head)) or bool(_CONVERSATION.search(head) and not _I_SAID.search(head))
-    return _Wants(bool(_FIRST_PERSON.search(head)), you_said, bool(_WHEN.search(head)), bool(_HOW_MANY.search(head)))
+    said = head.lower()
+    you_said = bool(_YOU_SAID.search(said)) or bool(_CONVERSATION.search(said) and not _I_SAID.search(said))
+    return _Wants(bool(_FIRST_PERSON.search(head)), you_said, bool(_WHEN.search(said)), bool(_HOW_MANY.search(said)))
 
 
 def _read_wants(head: str, language: str) -> _Wants:

@@ -73,13 +73,13 @@ def window_of(question: Question) -> TimeHint | None:
     return question.time if question.time is not None and question.time.is_window else None
 
 
-def weigh_time(question: Question, times: NDArray[np.int64]) -> Question:
-    """The question with the rarity of the time that it names among the times of the records: where most are as near to it
+def weigh_time(question: Question, view: View, usable: NDArray[np.bool_]) -> Question:
+    """The question with the rarity of the time that it names among the times of usable records: where most are as near to it
     as any ("the weather today", in a store of today), that makes none of them an answer."""
     hint = question.time
-    if hint is None or (hint.start is None and hint.end is None) or not len(times):
+    if hint is None or (hint.start is None and hint.end is None) or not usable.any():
         return question
-    near = closeness(hint, times)
+    near = closeness(hint, view.occurred[usable])
     return replace(question, time_rarity=min(1.0, 2 * (1 - float(near.mean() / near.max()))))
 
 

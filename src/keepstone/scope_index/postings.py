@@ -8,6 +8,7 @@ leaves them out.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,8 +19,7 @@ Keys = NDArray[np.uint64]
 Counts = NDArray[np.uint8]
 Run = tuple[Keys, Counts]
 _SLOT = np.uint64(0xFFFFFFFF)  # the part of a key that is the slot
-_NO_SLOTS: NDArray[np.int64] = np.empty(0, dtype=np.int64)
-_NO_COUNTS: Counts = np.empty(0, dtype=np.uint8)
+NO_POSTINGS: Final[tuple[NDArray[np.int64], Counts]] = (np.empty(0, dtype=np.int64), np.empty(0, dtype=np.uint8))
 
 
 def make_run(terms: NDArray[np.uint32], slots: NDArray[np.int64]) -> Run:
@@ -83,7 +83,7 @@ def find_terms(runs: list[Run], terms: Sequence[int]) -> list[tuple[NDArray[np.i
     """The same for many terms at once."""
     low = np.array(terms, dtype=np.uint64) << np.uint64(32)
     edges = np.concatenate([low, low | _SLOT])  # no slot is that high
-    found: list[tuple[NDArray[np.int64], Counts]] = [(_NO_SLOTS, _NO_COUNTS)] * len(terms)
+    found = [NO_POSTINGS] * len(terms)
     for keys, counts in runs:
         bounds = keys.searchsorted(edges).tolist()
         for at, (start, end) in enumerate(zip(bounds, bounds[len(terms) :], strict=False)):
