@@ -43,6 +43,9 @@ _FRAME_OF_NOTE = re.compile(r"(?:please|note|remember|reminder|fyi|for the|just|
 # Letters that would pass for grammar: vitamin A, a job in IT, the US.
 _MEANT = {"IT": "infotech", "US": "usa", "A": "lettera", "WHO": "worldhealth"}
 _SHOUTED = re.compile(r"(?<=[\w,] )(?:IT|US|A|WHO)\b")
+_ISE = re.compile(r"(?<=\w{3})(?:ys|is)(?=(?:e|es|ed|ing|ation)$)")
+_OUR = re.compile(r"(?<=\w{3})our(?=s?$|ite|ed$|ing$|hood)")
+_TRE = re.compile(r"(?<=[nt])tre$")
 _DOUBLED_L = re.compile(r"(?<=\w{4})ll$")
 
 
@@ -61,9 +64,9 @@ def _base_form(word: str) -> str:
 
 def _one_spelling(word: str) -> str:
     """One spelling of two: organise, colour and centre become organize, color and center."""
-    word = re.sub(r"(?<=\w{3})(?:ys|is)(?=(?:e|es|ed|ing|ation)$)", lambda found: found[0][0] + "z", word)
-    word = re.sub(r"(?<=\w{3})our(?=s?$|ite|ed$|ing$|hood)", "or", word) if len(word) > 4 else word
-    return re.sub(r"(?<=[nt])tre$", "ter", word)
+    word = _ISE.sub(lambda found: found[0][0] + "z", word) if "s" in word else word
+    word = _OUR.sub("or", word) if "our" in word and len(word) > 4 else word
+    return _TRE.sub("ter", word) if word.endswith("tre") else word
 
 
 _GROUPS = [group.split() for group in " ".join(LEXICON.data["synonyms"].split()).split(" | ")]
