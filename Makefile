@@ -7,7 +7,7 @@ VENV := .venv
 unexport PYTHONDONTWRITEBYTECODE
 BIN := $(VENV)/bin
 
-.PHONY: run demo test unit environments frameworks frameworks-shared frameworks-strands frameworks-crewai encrypted lint types format bench generate docs audit sbom fuzz image-digests clean
+.PHONY: run demo test unit environments frameworks frameworks-shared frameworks-strands frameworks-crewai encrypted lint types format bench generate docs audit sbom fuzz image-digests train clean
 
 run: $(VENV)/.ready
 	@$(BIN)/keepstone serve --first-key keepstone.key
@@ -54,6 +54,17 @@ format: $(VENV)/.dev
 
 bench: $(VENV)/.dev
 	$(BIN)/python -m bench speed
+
+# The default embedder, from the teacher in USE and the texts in DATA: training/README.md says what they are.
+train: $(VENV)/.dev
+	$(BIN)/python training/vocabulary.py --pieces $(USE)/sp.model --sentences $(DATA)/shippable.tsv \
+		--english $(DATA)/distill_sentences.txt.xz --out $(DATA)/added.txt --count 114000
+	$(BIN)/python training/train_multilingual.py --use $(USE) --added $(DATA)/added.txt --english $(DATA)/distill_sentences.txt.xz \
+		--sentences $(DATA)/sentences.tsv.xz --pairs $(DATA)/pairs.tsv.xz --words $(DATA)/words.tsv.xz \
+		--out src/keepstone/embedders/multilingual_model
+	$(BIN)/python training/unknown_languages.py --unknown $(DATA)/unknown.tsv.xz --sentences $(DATA)/sentences.tsv.xz \
+		--pairs $(DATA)/pairs.tsv.xz --english $(DATA)/distill_sentences.txt.xz
+	$(BIN)/python training/world_questions.py
 
 # The documentation as a site in build/site: the reference is filled in from the code, links and anchors are checked.
 docs: .venv-docs/.ready $(VENV)/.ready

@@ -34,6 +34,22 @@ def test_a_question_finds_the_fact_in_its_language_among_others(memory: Memory, 
     assert memory.recall(question, limit=3)[0].content == ASKED[question]
 
 
+@pytest.mark.parametrize(
+    ("question", "fact"),
+    [("Wogegen bin ich allergisch?", FACTS[5]), ("What are my cats called?", FACTS[1]), ("谁会修小提琴？", FACTS[0])],
+)
+def test_a_question_finds_a_fact_in_another_language(memory: Memory, question: str, fact: str) -> None:
+    memory.remember_many(FACTS)
+    assert memory.recall(question, limit=3)[0].content == fact
+
+
+def test_a_question_in_a_language_that_is_not_known_says_so(memory: Memory) -> None:
+    memory.remember_many((*FACTS, "Veljeni korjaa viuluja Cremonassa."))
+    found = memory.recall("Missä kaupungissa veljeni korjaa viuluja?")
+    assert found[0].content == "Veljeni korjaa viuluja Cremonassa."
+    assert any("does not know the language of the question" in note for note in found.notes)
+
+
 def test_facts_are_learned_in_the_language_of_each_message_under_one_set_of_keys(memory: Memory) -> None:
     memory.ingest(
         [

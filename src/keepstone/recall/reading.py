@@ -32,7 +32,7 @@ class Reading:
     def takes_part(self, query: RecallQuery, question: Question) -> bool:
         """Whether the reader judges: it knows English questions, and takes its time only where a model call follows."""
         wanted = self.reader is not None and (query.read or self.always)
-        return wanted and not question.language and only_asks(query.text)
+        return wanted and not question.is_foreign and only_asks(query.text, "")
 
     def required(self, query: RecallQuery, is_read: bool) -> float:
         """The confidence below which nothing is recalled."""
