@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from bench.everyday.people import Person
 from bench.everyday.people import load as load_people
+from keepstone.embedders.reader import Reader
 from keepstone.embedders.registry import make_embedder
 from keepstone.ports.stores import Embedder
 from keepstone.ports.vectors import embed_texts
@@ -41,9 +42,7 @@ _FIELDS = {
     "statements": "state", "about": "state", "changes": "change", "corrections": "correction", "ends": "end", "past": "past",
     "wishes": "wish", "additions": "addition",
 }  # fmt: skip
-_READ = 4  # later statements that are read for each earlier one
-_RIDGE = 0.5
-_READ = 4  # later statements that are read for each earlier one
+_READ, _READ_TEXTS = 4, 8  # later statements that are looked at for each earlier one, by the reader more
 _RIDGE = 0.5
 _START = 4.0  # of the diagonal of a form: the points of two equal vectors before fitting
 
@@ -259,8 +258,7 @@ def fit_forms(
         values["attribute"],
         values["common"],
         fit_change(relations, others, embedder),
-        (),
-        (),
+        {},
     )
 
 
@@ -308,7 +306,9 @@ class Pairs:
     labels: NDArray[np.float64]
 
 
-def judged_pairs(person: Person, model: revisions.RevisionModel, embedder: Embedder, asked: bool) -> Pairs:
+def judged_pairs(
+    person: Person, model: revisions.RevisionModel, embedder: Embedder, asked: bool, read: revisions.ReadPair | None
+) -> Pairs:
     """The pairs that recall would read: of each question the statements most like it, with the later ones that have most
     points; or without questions, of every statement."""
     told = [*person.statements, *(each for pair in person.contradictions for each in (pair.old, pair.new) if not asked)]
@@ -321,13 +321,17 @@ def judged_pairs(person: Person, model: revisions.RevisionModel, embedder: Embed
     changes = model.change_points(vectors)
     rows: list[tuple[float, ...]] = []
     labels: list[bool] = []
+    judged: dict[tuple[str, str], float] = {}
 
     def take(older: int, points: Matrix, question: str | None) -> None:
-        for newer in np.argsort(-points)[:_READ].tolist():
+        for newer in np.argsort(-points)[: _READ if read is None else _READ_TEXTS].tolist():
             if np.isfinite(points[newer]):
                 rival = float(np.delete(alone[:, newer], older).max() - alone[older, newer])
                 parts = revisions.VectorPoints(float(points[newer]), float(changes[newer]), rival)
-                rows.append(revisions.pair_features(parts, told[older].text, told[newer].text, question))
+                pair = told[older].text, told[newer].text
+                if read is not None and pair not in judged:
+                    judged[pair] = read(*pair)
+                rows.append(revisions.pair_features(parts, *pair, question, judged.get(pair, 0.0)))
                 labels.append((told[older].id, told[newer].id) in replaced)
 
     if not asked:
@@ -379,15 +383,20 @@ def main() -> None:
         fit_kinds(relations, others, Path(revisions._WEIGHTS_PATH))
         model = fit_forms(relations, others, embedder, 99, options.steps)
     people = load_people("development")
-    weights = []
-    for asked in (True, False):
-        pairs = [judged_pairs(person, model, embedder, asked) for person in people]
-        print(f"{sum(len(each.labels) for each in pairs)} pairs, {'with' if asked else 'without'} a question:")
-        weights.append(fit_judgement(pairs))
-    write_model(model, *weights)
+    weights = {}
+    reader = Reader()
+    for name, read in (
+        ("asked", None),
+        ("unasked", None),
+        ("unasked_read", lambda older, newer: reader.replaces(older, [newer])[0]),
+    ):
+        pairs = [judged_pairs(person, model, embedder, name == "asked", read) for person in people]
+        print(f"{sum(len(each.labels) for each in pairs)} pairs, {name}:")
+        weights[name] = fit_judgement(pairs)
+    write_model(model, weights)
 
 
-def write_model(model: revisions.RevisionModel, asked: dict[str, float], unasked: dict[str, float]) -> None:
+def write_model(model: revisions.RevisionModel, weights: dict[str, dict[str, float]]) -> None:
     """Write the forms as int8 and the rest as JSON."""
     named = [model.of_question, model.of_statement, model.attribute]
     scales = [float(np.abs(form).max()) / 127 for form in named]
@@ -398,8 +407,7 @@ def write_model(model: revisions.RevisionModel, asked: dict[str, float], unasked
         "scales": scales,
         "common": [round(float(value), 4) for value in model.common],
         "change": [round(float(value), 4) for value in model.change],
-        "asked": asked,
-        "unasked": unasked,
+        "weights": weights,
     }
     (revisions.FOLDER / "model.json").write_text(json.dumps(document) + "\n", encoding="utf-8")
     print(f"wrote {revisions.FOLDER}: {sum(path.stat().st_size for path in revisions.FOLDER.iterdir()) / 1024:.0f} KB")

@@ -5,8 +5,9 @@
 FOLDER holds what is read beside training/relations, none of it shipped: squad2_a.json (SQuAD 2.0, half of dev, from
 chrischute/squad, CC BY-SA 4.0), nqg_{src,tgt}-{dev,test}.txt (SQuAD 1.1 questions with their sentences, from xinyadu/nqg, CC
 BY-SA 4.0), selqa_{dev,test}.json (emorynlp/selqa, Apache-2.0), friendsqa_{dev,tst}.json (emorynlp/FriendsQA, Apache-2.0).
-`--judge` adds candidates that are only scored. PACK gets the pairs as pieces of a vocabulary that is pruned to what texts use,
-its rows in four bits, and the layers of all-MiniLM-L6-v2.
+`--judge` adds candidates that are only scored. Pairs of an earlier and a later statement (`training/revision_pairs.py`) are for
+the reader's second judgement. `--keep` keeps the vocabulary that ships. PACK gets the pairs as pieces of a vocabulary that is
+pruned to what texts use, its rows in four bits, and the layers of all-MiniLM-L6-v2.
 """
 
 from __future__ import annotations
@@ -23,10 +24,12 @@ from random import Random
 
 import numpy as np
 
+from keepstone.embedders.reader import MODEL_FOLDER
 from keepstone.embedders.static import pack_rows
 from keepstone.embedders.wordpiece import WordPiece
 from training.personas import Persona, Question, make_persona, vary
 from training.relations import load_relations
+from training.revision_pairs import revision_pairs
 
 PERSONAS = 3000
 VOCABULARY = 13_000
@@ -165,28 +168,34 @@ def main() -> None:
     parser.add_argument("--model", type=Path, required=True)
     parser.add_argument("--judge", type=Path, help="JSON list of {question, hits: [[text, …], …]} that is only scored")
     parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--keep", action="store_true", help="keep the vocabulary that ships")
+    parser.add_argument("--personas", type=int, default=PERSONAS)
     options = parser.parse_args()
     rng, relations = Random(7), load_relations()
     pairs: list[Pair] = []
-    for _ in range(PERSONAS):
+    for _ in range(options.personas):
         pairs += persona_pairs(make_persona(relations, rng, rng.randint(6, 30), rng.randint(2, 10)), rng)
     everyday = len(pairs)
     pairs += public_pairs(options.data, rng)
+    answers = len(pairs)
+    pairs += revision_pairs(relations, rng)
     judged = json.loads(options.judge.read_text(encoding="utf-8")) if options.judge else []
     scored = [(entry["question"], hit[0], 0) for entry in judged for hit in entry["hits"]]
     print(
-        everyday, "pairs of people,", len(pairs) - everyday, "public,", sum(label for *_, label in pairs) / len(pairs), "positive"
-    )
+        everyday, "pairs of people,", answers - everyday, "public,", len(pairs) - answers, "of two statements;",
+        sum(label for *_, label in pairs) / len(pairs), "positive",
+    )  # fmt: skip
     vocabulary = (options.model / "vocab.txt").read_text(encoding="utf-8").rstrip("\n").split("\n")
     with lzma.open(options.sentences, "rt", encoding="utf-8") as file:
         sentences = file.read().split("\n")[::2]
     texts = sorted({text for question, memory, _ in pairs for text in (question, memory)})
-    kept = prune(vocabulary, [*texts, *sentences])
+    shipped = (MODEL_FOLDER / "vocab.txt").read_text(encoding="utf-8").rstrip("\n").split("\n")
+    kept = shipped if options.keep else prune(vocabulary, [*texts, *sentences])
     tokenizer = WordPiece(kept)
     numbers = {text: at for at, text in enumerate(dict.fromkeys(text for pair in (*pairs, *scored) for text in pair[:2]))}
     ids = [tokenizer.encode(text)[: LENGTH - 8] for text in numbers]
     options.out.mkdir(exist_ok=True)
-    with lzma.open(options.out / "pairs.npz.xz", "wb", preset=2) as packed:
+    with lzma.open(options.out / "pairs.npz.xz", "wb", preset=6) as packed:
         np.savez(
             packed,
             flat=np.concatenate([np.array(each, np.uint16) for each in ids]),
@@ -194,6 +203,7 @@ def main() -> None:
             pairs=np.array([[numbers[question], numbers[memory]] for question, memory, _ in (*pairs, *scored)], np.uint32),
             labels=np.array([label for *_, label in (*pairs, *scored)], np.uint8),
             trained=np.arange(len(pairs) + len(scored)) < len(pairs),
+            task=((at := np.arange(len(pairs) + len(scored))) >= answers) & (at < len(pairs)),
         )
     (options.out / "vocab.txt").write_text("\n".join(kept) + "\n", encoding="utf-8")
     tensors = read_safetensors(options.model / "model.safetensors")

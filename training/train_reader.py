@@ -1,11 +1,13 @@
 """Trains the reader: a cross-encoder from all-MiniLM-L6-v2 that judges whether a memory answers a question.
 
-    python training/train_reader.py --pack PACK --out OUT [--seconds 420] [--steps N]
+    python training/train_reader.py --pack PACK --out OUT [--seconds 420] [--steps N] [--from READER_MODEL]
 
-PACK is what `training/reader_pairs.py` wrote; only torch and numpy are needed. [CLS] question [SEP] memory [SEP], a linear head
-on [CLS], binary cross-entropy, AdamW with warm-up and linear decay. The word rows stay as they are packed. The reader of three
-layers learns half from the labels and half from the one of six. OUT gets the layers as float16, and the logits of the pairs that
-are only scored; `python training/train_reader.py --ship OUT --pack PACK` writes them in eight bits into the package.
+PACK is what `training/reader_pairs.py` wrote; only torch and numpy are needed. [CLS] question [SEP] memory [SEP], and a linear
+head on [CLS] with two rows: does the memory answer; does it, as a later statement, replace the first text. Binary cross-entropy,
+AdamW with warm-up and linear decay. The word rows stay as they are packed. The reader of three layers learns half from the labels
+and half from the one of six. With `--from`, the reader that ships is trained on: half its goal is what it says of questions.
+OUT gets the layers as float16, and the logits of the pairs that are only scored; `python training/train_reader.py --ship OUT
+--pack PACK` writes them in eight bits into the package.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ import torch
 import torch.nn.functional as functional
 
 WIDTH, HEADS, LENGTH, QUESTION, BATCH = 384, 12, 128, 32, 256
+HIDDEN = 0.15  # share of the words of statements that are hidden in training
 POSITIVE = (0.1284, 0.3881, 0.6568, 0.9424, 1.2562, 1.6181, 2.0690, 2.7326)  # the levels of keepstone.embedders.static
 
 
@@ -31,6 +34,16 @@ def unpack_words(path: Path) -> np.ndarray:
     rows = file["rows"]
     both = np.stack([levels[rows >> 4], levels[rows & 15]], axis=2)
     return both.reshape(len(rows), -1) * file["scales"][:, None]
+
+
+def unpack_shipped(path: Path) -> dict[str, np.ndarray]:
+    """The layers of the reader that ships, with a row of the head for each judgement."""
+    file = np.load(path)
+    tensors = {name: file[name].astype(np.float32) for name in file.files if not name.endswith(".scale")}
+    tensors |= {name: tensors[name] * file[f"{name}.scale"][:, None] for name in tensors if f"{name}.scale" in file.files}
+    for name, constant in (("head.weight", 0.0), ("head.bias", -1.0)):
+        tensors[name] = np.concatenate([tensors[name][:1], np.full_like(tensors[name][:1], constant)])
+    return tensors
 
 
 class Reader(torch.nn.Module):
@@ -44,8 +57,8 @@ class Reader(torch.nn.Module):
             prefix = f"encoder.layer.{old}."
             named |= {name.replace(prefix, f"encoder.layer.{new}."): v for name, v in tensors.items() if name.startswith(prefix)}
         if "head.weight" not in named:
-            named["head.weight"] = np.random.default_rng(0).normal(0, 0.02, (1, WIDTH)).astype(np.float32)
-            named["head.bias"] = np.full(1, -1.0, np.float32)
+            named["head.weight"] = np.random.default_rng(0).normal(0, 0.02, (2, WIDTH)).astype(np.float32)
+            named["head.bias"] = np.full(2, -1.0, np.float32)
         self.tensors = torch.nn.ParameterDict(
             {name.replace(".", "/"): torch.nn.Parameter(torch.tensor(v, dtype=torch.float32)) for name, v in named.items()}
         )
@@ -77,7 +90,7 @@ class Reader(torch.nn.Module):
             x = self.norm(x + drop(joined), f"{layer}attention.output.LayerNorm")
             wide = functional.gelu(self.linear(x, f"{layer}intermediate.dense"))
             x = self.norm(x + drop(self.linear(wide, f"{layer}output.dense")), f"{layer}output.LayerNorm")
-        return functional.linear(x[:, 0].float(), self.get("head.weight"), self.get("head.bias"))[:, 0]
+        return functional.linear(x[:, 0].float(), self.get("head.weight"), self.get("head.bias"))
 
 
 def arrange(pack: dict[str, np.ndarray], cls: int, sep: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -118,6 +131,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path)
     parser.add_argument("--ship", type=Path, metavar="OUT", help="write the reader of three layers into the package")
     parser.add_argument("--seconds", type=float, default=420, help="no further reader is begun after these")
+    parser.add_argument("--from", dest="shipped", type=Path, metavar="READER_MODEL", help="train this reader on")
     parser.add_argument("--epochs", type=int, default=3)
     parser.add_argument("--rate", type=float, default=1.5e-4)
     parser.add_argument("--steps", type=int, help="stop each training after so many steps, to try it")
@@ -128,27 +142,40 @@ def main() -> None:
     began, device = time.time(), "cuda" if torch.cuda.is_available() else "cpu"
     torch.set_float32_matmul_precision("high")
     options.out.mkdir(exist_ok=True)
-    words = unpack_words(options.pack / "words.npz")
-    file = np.load(options.pack / "layers.npz")
-    tensors = {name: file[name].astype(np.float32) for name in file.files}
-    pieces = (options.pack / "vocab.txt").read_text(encoding="utf-8").rstrip("\n").split("\n")
+    folder = options.shipped or options.pack
+    words = unpack_words(folder / "words.npz")
+    file = np.load(folder / "layers.npz")
+    tensors = unpack_shipped(folder / "layers.npz") if options.shipped else {name: file[name].astype(np.float32) for name in file}
+    pieces = (folder / "vocab.txt").read_text(encoding="utf-8").rstrip("\n").split("\n")
     with lzma.open(options.pack / "pairs.npz.xz") as packed:
         loaded = np.load(packed)
         pack = {name: loaded[name] for name in loaded.files}
     if options.steps:  # a part is enough to try it
         part = np.r_[: 4 * BATCH * options.steps, len(pack["pairs"]) - 64 : len(pack["pairs"])]
-        pack |= {name: pack[name][part] for name in ("pairs", "labels", "trained")}
-    ids, types, lengths = (torch.tensor(x, device=device) for x in arrange(pack, pieces.index("[CLS]"), pieces.index("[SEP]")))
+        pack |= {name: pack[name][part] for name in ("pairs", "labels", "trained", "task")}
+    cls, sep, unknown = (pieces.index(piece) for piece in ("[CLS]", "[SEP]", "[UNK]"))
+    ids, types, lengths = (torch.tensor(x, device=device) for x in arrange(pack, cls, sep))
     labels = torch.tensor(pack["labels"].astype(np.float32), device=device)
     trained = torch.tensor(np.flatnonzero(pack["trained"]), device=device)
+    task = torch.tensor(pack["task"].astype(np.int64), device=device)
     held = torch.tensor(np.flatnonzero(~pack["trained"]), device=device)
     print(f"{time.time() - began:.0f} s: {len(labels)} pairs", flush=True)
 
     def logits_of(model: Reader, rows: torch.Tensor) -> torch.Tensor:
         longest = int(lengths[rows].max())
         mask = torch.arange(longest, device=device) < lengths[rows][:, None]
+        tokens = ids[rows, :longest].long()
+        if model.training:  # of statements some words are hidden, or the patterns they were made from are learned by heart
+            hidden = (
+                (torch.rand(tokens.shape, device=device) < HIDDEN)
+                & (task[rows] == 1)[:, None]
+                & (tokens != cls)
+                & (tokens != sep)
+            )
+            tokens = torch.where(hidden, unknown, tokens)
         with torch.autocast(device, torch.bfloat16):
-            return model(ids[rows, :longest].long(), types[rows, :longest].long(), mask)
+            both = model(tokens, types[rows, :longest].long(), mask)
+        return both.gather(1, task[rows, None])[:, 0]
 
     @torch.no_grad()
     def score(model: Reader, rows: torch.Tensor) -> torch.Tensor:
@@ -160,7 +187,10 @@ def main() -> None:
         return found
 
     teacher, scores = None, {}
-    for name, layers in (("six", [0, 1, 2, 3, 4, 5]), ("three", [0, 2, 4])):
+    if options.shipped:
+        teacher = score(Reader(words, tensors, [0, 1, 2]).to(device), trained)
+        teacher = torch.where(task == 1, torch.where(labels > 0, 1.4, -2.9), teacher)
+    for name, layers in [("three", [0, 1, 2])] if options.shipped else [("six", [0, 1, 2, 3, 4, 5]), ("three", [0, 2, 4])]:
         if time.time() - began > options.seconds:
             break
         torch.manual_seed(0)

@@ -23,7 +23,8 @@ from keepstone.ports.chat import ChatModel
 from keepstone.ports.stores import Clock, Embedder, Reader, Reranker
 from keepstone.recall.access import AccessCounter, Feedback
 from keepstone.recall.flow import RecallFlow
-from keepstone.recall.lookups import Lookups
+from keepstone.recall.lookups import Lookups, ReplacedRecords
+from keepstone.recall.supersession import PairReader
 from keepstone.scope_index.cache import IndexCache
 from keepstone.scope_index.segments import Segments
 from keepstone.settings import Settings
@@ -94,7 +95,9 @@ class Engine:
         if adapters.segments is not None:
             adapters.segments.attach(self.cache.erase)
         self._accesses = AccessCounter(store)
-        self.writing = WriteFlow(store, embedder, clock, guard, rules)
+        self._pairs = PairReader(adapters.reader)
+        replaced = ReplacedRecords(store, self.cache, embedder, self._pairs)
+        self.writing = WriteFlow(store, embedder, clock, guard, rules, replaced.find)
         nearest = None if indexing is None else indexing.nearest
         least = (settings.min_similarity, settings.min_confidence, adapters.reranker, settings.min_trust, nearest)
         reads = (adapters.reader, settings.reader == "always")
@@ -105,7 +108,7 @@ class Engine:
         self.values = KeyValues(store, self.writing, self.recalling.count_reads)
         self.feedback = Feedback(store, self.writing.update)
         self.eraser = Eraser(store, lambda scope, session: self.consolidator.consolidate(scope, session))
-        self._embedding: list[Embeds] = [self.writing, self.recalling]  # flows that follow a change of the embedder
+        self._embedding: list[Embeds] = [self.writing, self.recalling, replaced]  # flows that follow a change of the embedder
         self._guard = guard
         self._schedulers: list[Scheduler] = []
         self._closed = False
@@ -192,7 +195,7 @@ class Engine:
 
         store, clock = self.store, self.clock
         compactor = Compactor(store, self.writing, self.model, clock)
-        verifier = Verifier(store, clock, self.model, self.recalling.embedder)
+        verifier = Verifier(store, clock, self.model, self.recalling.embedder, self._pairs)
         policy_runner = PolicyRunner(
             store,
             lambda scope: Retention(scope, store, self._accesses, clock),

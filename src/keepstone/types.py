@@ -267,7 +267,8 @@ class Usage:
 class Receipt:
     """What became of a write. `id` is the record that now holds the content; `reasons` say why, in words; `learned` are ids of
     facts that were found in it at once; `usage` is what a model took for it, where one was asked; `retry_after` are the seconds
-    after which a write that a limit refused can be tried again."""
+    after which a write that a limit refused can be tried again. `may_replace` names earlier records that the content may replace:
+    they stay as they are, recall puts the new one before them, and `upkeep.verify` lists them for review."""
 
     action: Action  # added, duplicate, merged, superseded, updated, redacted, quarantined or refused
     id: str | None  # the record that now holds the content; None where nothing is stored
@@ -276,6 +277,7 @@ class Receipt:
     learned: tuple[str, ...] = ()  # ids of facts found in it at once
     usage: Usage | None = None
     retry_after: float | None = None  # seconds after which a refused write can be tried again
+    may_replace: Mapping[str, float] = field(default_factory=dict)  # id of an earlier record -> the probability, surest first
 
 
 @dataclass(frozen=True, slots=True)

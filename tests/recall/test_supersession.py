@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from keepstone import Memory, Recall
+from keepstone.recall.supersession import PairReader
 from keepstone.text.revisions import KINDS, read_statement
 
 START = datetime(2026, 3, 2, 9, tzinfo=UTC)
@@ -186,3 +187,40 @@ def test_values_of_two_keys_stand_beside_each_other(memory: Memory) -> None:
         memory.remember(f"value {number}", key=f"key{number}")
     assert all(hit.superseded_by is None for hit in memory.recall("value"))
     assert memory.upkeep.verify().flags == ()
+
+
+def test_a_wish_does_not_come_before_what_holds(memory: Memory) -> None:
+    home, wish = tell(memory, "I live in York.", "I'd love to live in Leeds one day.")
+    hits = memory.recall("Where do I live?")
+    assert ids_of(hits)[0] == home
+    assert hits[0].superseded_by is None
+    assert wish in ids_of(hits)
+
+
+def test_a_receipt_says_what_a_statement_may_replace(memory: Memory) -> None:
+    home, _ = tell(memory, "I live in Porto.", "My sister Ana has bought a piano.")
+    receipt = memory.remember("We finally moved to Leeds, the boxes are unpacked.", occurred_at=START + timedelta(weeks=3))
+    assert list(receipt.may_replace) == [home]
+    assert 0.3 <= receipt.may_replace[home] <= 1
+    record = memory.get(home)
+    assert record is not None
+    assert record.status == "active"  # only what is certain changes a record
+    assert memory.remember("I'd like to live in Rome one day.", occurred_at=START + timedelta(weeks=4)).may_replace == {}
+
+
+def test_a_reader_judges_each_pair_once() -> None:
+    class Counting:
+        calls = 0
+
+        def __call__(self, question: str, texts: Sequence[str]) -> list[float]:
+            return [0.0 for _ in texts]
+
+        def replaces(self, older: str, newer: Sequence[str]) -> list[float]:
+            self.calls += 1
+            return [2.0 for _ in newer]
+
+    reader = Counting()
+    pairs = PairReader(reader)
+    assert [pairs("I live in Porto.", "We moved to Leeds."), pairs("I live in Porto.", "We moved to Leeds.")] == [2.0, 2.0]
+    assert reader.calls == 1
+    assert PairReader(lambda question, texts: [0.0]).of() is None

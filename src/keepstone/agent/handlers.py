@@ -100,10 +100,12 @@ class Toolbox:
             raise ValidationError(f"query must be text, got {type(query).__name__}.")
         texts = _text_filter(given)
         replaced: dict[str, str] = {}
+        confidence: float | None = None
         if query and query.strip():
             more = min(limit + len(leave_out) + 2, _MAX_LISTED)
             wanted = RecallQuery.parse(query, limit=more, tag=tag, filter=texts)
             found = self._recalling.search(scope, replace(wanted, read=True))
+            confidence = found.confidence
             hits = [hit for hit in found if hit.id not in leave_out and not asked(hit.record, query)][:limit]
             records = [hit.record for hit in hits]
             replaced = {hit.id: hit.superseded_by for hit in hits if hit.superseded_by is not None}
@@ -120,7 +122,7 @@ class Toolbox:
                 break
             shown.append(each)
         self._recalling.count_reads(scope, [each["id"] for each in shown])
-        return {"memories": shown, "note": NOTE}
+        return {"memories": shown, "note": NOTE, **({} if confidence is None else {"confidence": confidence})}
 
     def _listed(self, scope: Scope, tag: str | None, limit: int, filter: Filter | None = None) -> list[Record]:
         """The memories last updated, with a tag or of all; what was said is not among them."""
@@ -175,6 +177,8 @@ class Toolbox:
     def _settled(self, scope: Scope, receipt: Receipt) -> dict[str, Any]:
         record = None if receipt.id is None else self._store.get(scope, receipt.id)
         answer: dict[str, Any] = {"action": receipt.action, "id": receipt.id, "reasons": list(receipt.reasons)}
+        if receipt.may_replace:
+            answer["may_replace"] = dict(receipt.may_replace)
         if receipt.retry_after is not None:
             log.warning("a memory was refused: the limit of the memory tools is reached")
             answer["reasons"] = [*receipt.reasons, "keep what matters most"]

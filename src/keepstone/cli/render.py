@@ -42,6 +42,8 @@ def receipt(out: Output, done: Receipt) -> None:
         *_dim(version),
         *_reasons(done.reasons),
     )
+    for id, probability in done.may_replace.items():
+        out.line((f"    may replace: {id}  ({probability:.0%} sure)", "dim"))
 
 
 def forgotten(out: Output, done: ForgetReceipt) -> None:

@@ -1,4 +1,5 @@
-"""The reader: a small cross-encoder that reads a question and a memory together and judges whether the memory answers.
+"""The reader: a small cross-encoder that reads two texts together. Of a question and a memory it judges whether the memory
+answers, of an earlier and a later statement whether the later one replaces the earlier.
 
 Three layers from all-MiniLM-L6-v2, trained by `training/train_reader.py`: English, eight bits a weight, four bits a number of
 the word rows, a vocabulary of 13,000 pieces. The forward pass is numpy; the files are read with the first question.
@@ -26,7 +27,8 @@ Matrix = NDArray[np.float32]
 
 
 class Reader:
-    """Judges whether texts answer a question: `Reader()(question, texts)` gives a logit for each text.
+    """Judges whether texts answer a question: `Reader()(question, texts)` gives a logit for each text. `replaces` judges whether
+    later statements replace an earlier one.
 
     Raises EmbedderError when the model's files are missing or damaged.
     """
@@ -38,11 +40,18 @@ class Reader:
         reset_after_fork(self._reset)
 
     def __call__(self, question: str, texts: Sequence[str]) -> list[float]:
+        return self._judge(question, texts, 0)
+
+    def replaces(self, older: str, newer: Sequence[str]) -> list[float]:
+        """The logit, for each later statement, that it replaces an earlier one."""
+        return self._judge(older, newer, 1)
+
+    def _judge(self, first: str, texts: Sequence[str], row: int) -> list[float]:
         if not texts:
             return []
         with self._lock:
             model = self._model = self._model or _Model(self._folder)
-        return model.judge(question, texts)
+        return model.judge(first, texts, row)
 
     def _reset(self) -> None:
         """A new lock in a forked child: the parent's may be held by a thread that does not exist there."""
@@ -67,8 +76,8 @@ class _Model:
         self._begin, self._end = vocabulary.index("[CLS]"), vocabulary.index("[SEP]")
         self._layers = 1 + max(int(name.split(".")[2]) for name in self._tensors if name.startswith("encoder.layer."))
 
-    def judge(self, question: str, texts: Sequence[str]) -> list[float]:
-        """The logit of each text."""
+    def judge(self, question: str, texts: Sequence[str], head: int) -> list[float]:
+        """The logit of each text, by a row of the head."""
         asked = self._tokenizer.encode(question[:MAX_CHARS])[:MAX_QUESTION_TOKENS]
         room = MAX_TOKENS - 3 - len(asked)
         said = [self._tokenizer.encode(text[:MAX_CHARS])[:room] for text in texts]
@@ -85,7 +94,7 @@ class _Model:
         x = self._norm(x + self._tensors["embeddings.token_type_embeddings.weight"][types], "embeddings.LayerNorm")
         for number in range(self._layers):
             x = self._layer(x, away, f"encoder.layer.{number}.")
-        logits = x[:, 0] @ self._tensors["head.weight"][0] + self._tensors["head.bias"][0]
+        logits = x[:, 0] @ self._tensors["head.weight"][head] + self._tensors["head.bias"][head]
         return [float(logit) for logit in logits]
 
     def _layer(self, x: Matrix, away: Matrix, name: str) -> Matrix:

@@ -24,7 +24,8 @@ from keepstone.ports.stores import Clock, Embedder, Progress, Store
 from keepstone.ports.values import ListQuery
 from keepstone.ports.vectors import embed_texts
 from keepstone.recall.query import check_int
-from keepstone.text.revisions import Told, find_replacements, load_model
+from keepstone.recall.supersession import PairReader
+from keepstone.text.revisions import ReadPair, Told, find_replacements, load_model
 from keepstone.text.times import lifetime
 from keepstone.text.words import only_asks, stem, terms
 from keepstone.types import MESSAGE, STEP, UNTRUSTED, Record, Scope, Usage
@@ -40,7 +41,7 @@ _MAX_ASKED_MESSAGES = 400  # the newest, that a model compares with memories
 _MESSAGES_PER_PROMPT = 20
 _MEMORIES_PER_PROMPT = 30
 _MAX_COMPARED = 5000  # the newest memories, and the newest messages, that others are compared with by their vectors
-_MIN_PROBABILITY = 0.3  # from which a later statement is taken to replace a memory
+_MIN_PROBABILITY = 0.2  # from which a later statement is taken to replace a memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +61,16 @@ class VerifyReport:
 class Verifier:
     """Checks the memories of a scope."""
 
-    def __init__(self, store: Store, clock: Clock, model: ChatModel | None = None, embedder: Embedder | None = None) -> None:
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        model: ChatModel | None = None,
+        embedder: Embedder | None = None,
+        pairs: PairReader | None = None,
+    ) -> None:
         self._embedder = embedder
+        self._read_pair = None if pairs is None else pairs.of()
         self._store = store
         self._clock = clock
         self._model = model
@@ -90,7 +99,7 @@ class Verifier:
             if progress is not None and (done % 100 == 0 or done == len(memories)):
                 progress(done, len(memories))
         if self._embedder is not None and self._embedder.id in load_model().embedders:
-            check.compare(self._embedder, memories, said)
+            check.compare(self._embedder, memories, said, self._read_pair)
         flags = tuple(check.flags.values())
         added = 0 if dry_run or not flags else self._store.reviews.add(scope, flags)
         if only_new and not dry_run and str(last) != verified:
@@ -201,8 +210,11 @@ class _Check:
         if contradiction is not None and (record.id, "contradicted") not in self.flags:
             self._flag(record.id, "contradicted", contradiction.reason, contradiction.id)
 
-    def compare(self, embedder: Embedder, memories: Sequence[Record], said: Sequence[Claim]) -> None:
-        """Flag what a later message or memory about the same thing probably replaces, whatever its words."""
+    def compare(
+        self, embedder: Embedder, memories: Sequence[Record], said: Sequence[Claim], read: ReadPair | None = None
+    ) -> None:
+        """Flag what a later message or memory about the same thing probably replaces, whatever its words; `read` judges two
+        texts."""
         stating = [record for record in memories if _states(record)]
         older = [Told(record.content, _stated_at(record).timestamp()) for record in stating]
         messages = [claim for claim in said[:_MAX_COMPARED] if not only_asks(claim.content)]
@@ -212,7 +224,7 @@ class _Check:
         if not stating:
             return
         vectors = embed_texts(embedder, [each.text for each in (*older, *newer)])
-        pairs = find_replacements(older, vectors[: len(older)], newer, vectors[len(older) :], _MIN_PROBABILITY)
+        pairs = find_replacements(older, vectors[: len(older)], newer, vectors[len(older) :], _MIN_PROBABILITY, read)
         for old, new, probability in pairs:
             record = stating[old]
             if record.key is not None and keys.get(ids[new], record.key) != record.key:

@@ -19,12 +19,17 @@ from typing import Any, Literal, cast, get_args
 
 from keepstone.errors import NotFound, ValidationError
 from keepstone.ports.filters import parse
-from keepstone.ports.stores import Store
-from keepstone.ports.values import ListQuery
+from keepstone.ports.stores import Embedder, Store
+from keepstone.ports.values import Draft, ListQuery
 from keepstone.recall.access import AccessCounter
+from keepstone.recall.candidates import Slots
 from keepstone.recall.query import MAX_LIMIT, check_int
+from keepstone.recall.supersession import PairReader, find_replaced
+from keepstone.scope_index.cache import IndexCache
+from keepstone.scope_index.columns import View
 from keepstone.text.lexicon import Lexicon
-from keepstone.text.times import parse_time
+from keepstone.text.revisions import load_model, tells_change
+from keepstone.text.times import micros, parse_time
 from keepstone.types import MESSAGE, AuditRow, Entity, EntityKind, Page, Record, Scope, ScopeSummary, Version, clean_name
 
 KINDS: tuple[str, ...] = get_args(EntityKind)
@@ -39,6 +44,31 @@ _WORD = re.compile(r"[^\W\d_][\w'’.&-]*[^\W_]|[^\W\d_]|[^\s\w]")
 _ENDS = frozenset('.!?:;…"“”•*-')
 _COPULAS = frozenset("is was has had will isn't wasn't and".split())
 Kind = EntityKind | Literal[""]  # "" where nothing tells
+
+
+class ReplacedRecords:
+    """Finds what a statement that was just stored may replace. Only what reads like a change is compared with the scope."""
+
+    def __init__(self, store: Store, cache: IndexCache, embedder: Embedder | None, pairs: PairReader) -> None:
+        self._store = store
+        self._cache = cache
+        self._pairs = pairs
+        self.embedder = embedder
+
+    def find(self, scope: Scope, draft: Draft) -> dict[str, float]:
+        """Ids of earlier records and the probability that the draft replaces each, the surest first."""
+        if draft.vector is None or self.embedder is None or self.embedder.id not in load_model().embedders:
+            return {}
+        if not tells_change(draft.content):
+            return {}
+        view = self._cache.view(scope)
+        if not isinstance(view, View):
+            return {}  # the scope is too large to be compared while it is written to
+
+        def fetch(slots: Slots) -> Sequence[Record | None]:
+            return self._store.fetch(scope, view.sequences[slots].tolist())
+
+        return find_replaced(view, draft.content, draft.vector, micros(draft.occurred_at), fetch, self._pairs.of())
 
 
 class Lookups:

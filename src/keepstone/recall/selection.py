@@ -20,6 +20,7 @@ from keepstone.recall.question import Question
 from keepstone.scope_index.columns import View
 from keepstone.text.english import STOP_WORDS
 from keepstone.text.token_count import estimate_tokens
+from keepstone.text.words import term_hashes
 from keepstone.types import BURIED, MESSAGE, Hit, Recall, Scope
 
 if TYPE_CHECKING:
@@ -33,6 +34,8 @@ MIN_ALIKE_MESSAGES = 0.8  # the same for messages: they resemble each other more
 MAX_GAP = 1.5  # points by which the newer of two alike records may score lower and still be put first
 MAX_GAP_COVERED = 4.0  # the same for alike facts that hold the question's words
 MAX_RERANKED = 30  # hits that a reranker reads, or the caller's limit where that is larger
+_NOT_NOW_TERMS = ("love", "wish", "dream", "hope", "mayb", "someday", "tempt", "used")  # of a wish, or of the past
+_NOT_NOW = dict(zip(_NOT_NOW_TERMS, term_hashes(_NOT_NOW_TERMS).tolist(), strict=True))
 _CAPITALIZED = re.compile(r"\b[A-Z][\w-]+")
 _HEAD_EXTRA = 10  # hits after the limit that are compared with each other too
 _BUDGET_STEPS = 2000  # resolution of the knapsack that fills a token budget
@@ -124,12 +127,15 @@ def _put_newer_first(
     pairs = list(zip(rows.tolist(), columns.tolist(), strict=True))
     if not pairs:
         return positions
+    asked = set(question.terms)
+    other = [view.holds(term)[slots] for word, term in _NOT_NOW.items() if word not in asked]
+    not_now = np.logical_or.reduce(other) if other else np.zeros(len(slots), dtype=np.bool_)
     message = view.codes.get(MESSAGE, -1)
     speakers = list(zip(*(column[slots].tolist() for column in (view.kinds, view.roles, view.names)), strict=True))
     tags, points, covered, alike = view.tags[slots].tolist(), sums.tolist(), coverage.tolist(), similarity.tolist()
     for newer, older in pairs:
-        if speakers[newer] != speakers[older]:
-            continue
+        if speakers[newer] != speakers[older] or not_now[newer]:
+            continue  # a wish or the past revises nothing
         is_message = speakers[older][0] == message
         both_cover = not is_message and min(covered[newer], covered[older]) >= 0.5 and abs(covered[newer] - covered[older]) <= 0.1
         if not both_cover and tags[newer] != tags[older]:

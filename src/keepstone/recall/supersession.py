@@ -14,12 +14,13 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from keepstone.ports.stores import Reader
 from keepstone.ports.values import Vector
 from keepstone.recall.candidates import Column, Slots
 from keepstone.recall.features import Features
 from keepstone.recall.question import Question
 from keepstone.scope_index.columns import View
-from keepstone.text.revisions import VectorPoints, find_changes, load_model, revision_probabilities
+from keepstone.text.revisions import ReadPair, VectorPoints, find_changes, load_model, revision_probabilities
 from keepstone.types import Record
 
 MIN_PROBABILITY = 0.2  # from which a later statement comes before an earlier one
@@ -28,6 +29,8 @@ _MAX_OLDER = 2  # best hits whose replacements are looked for
 _MAX_COMPARED = 160  # candidates with the highest sums that may replace them
 _MAX_READ = 3  # later statements that are read for each
 _MIN_POINTS = 4.0  # by vectors, from which a pair is read
+_MAX_EARLIER = 8  # earlier statements that a new one is compared with
+_MAX_KEPT = 16_384  # judgements of a reader that are kept
 _OF_THE_PAST = re.compile(
     r"\b(?:did|used to|before|previous(?:ly)?|former(?:ly)?|earlier|originally|at first|back then|back when|in the past|until"
     r"|old (?:one|job|home|house|flat|address|phone|car|number|name|boss))\b",
@@ -36,6 +39,28 @@ _OF_THE_PAST = re.compile(
 _NUMBER = re.compile(r"\d+")
 
 Order = NDArray[np.int64]
+
+
+class PairReader:
+    """Judges by a reader whether one text replaces another; each pair is read once. No text is kept, only its hash."""
+
+    def __init__(self, reader: Reader | None) -> None:
+        self._replaces: Callable[[str, Sequence[str]], Sequence[float]] | None = getattr(reader, "replaces", None)
+        self._judged: dict[tuple[int, int], float] = {}
+
+    def of(self) -> ReadPair | None:
+        """Itself where there is a reader that judges pairs."""
+        return None if self._replaces is None else self
+
+    def __call__(self, older: str, newer: str) -> float:
+        assert self._replaces is not None
+        pair = hash(older), hash(newer)
+        judged = self._judged.get(pair)
+        if judged is None:
+            if len(self._judged) >= _MAX_KEPT:
+                self._judged.clear()
+            judged = self._judged[pair] = self._replaces(older, [newer])[0]
+        return judged
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +110,29 @@ def supersede(
     if not replacements or _OF_THE_PAST.search(question.text) or question.time is not None:
         return Supersession(order, sums, replacements, records=records)
     return replace(_move(order, sums, replacements), records=records)
+
+
+def find_replaced(
+    view: View,
+    text: str,
+    vector: Vector,
+    said_at_micros: int,
+    fetch: Callable[[Slots], Sequence[Record | None]],
+    read: ReadPair | None,
+) -> dict[str, float]:
+    """Earlier records that a statement, just stored, may replace, each with the probability; the surest first."""
+    model = load_model()
+    slots = np.flatnonzero(view.active & view.embedded)
+    slots = slots[_by_user(view, slots) & (_stated_at(view, slots) < said_at_micros)]
+    points = view.vectors[slots] @ (model.of_statement @ vector) + float(model.common @ vector)
+    best = np.argsort(-points)[:_MAX_EARLIER]
+    change, found = float(vector @ model.change[:-1] + model.change[-1]), {}
+    for at, record in zip(best.tolist(), fetch(slots[best]), strict=True):
+        if record is not None:
+            rival = float(np.delete(points, at).max(initial=-np.inf)) - float(points[at])
+            pair = (VectorPoints(float(points[at]), change, rival), record.content, text)
+            found[record.id] = round(revision_probabilities([pair], read=read)[0], 4)
+    return dict(sorted(((id, each) for id, each in found.items() if each >= MIN_CLAIM), key=lambda entry: -entry[1]))
 
 
 def _stated_at(view: View, slots: Slots | np.int64) -> NDArray[np.int64]:

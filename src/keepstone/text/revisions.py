@@ -5,7 +5,8 @@ words; the weights are in `lexicons/statement_kinds.tsv`. They are for English; 
 
 A pair is judged by its vectors: a bilinear form gives a change many points with the statement it changes, whatever its words,
 and with a question that asks for it. It reads vectors of the built-in embedder only. A logistic model over those points and a few
-features of both texts gives the probability. `training/fit_revisions.py` fits all of this.
+features of both texts gives the probability; where a reader has time, what it says of the two texts is one more feature.
+`training/fit_revisions.py` fits all of this.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import pairwise
@@ -177,8 +178,11 @@ FEATURES = (
     "other_speaker",  # one is about the speaker, the other about somebody else only
     "pronoun",  # the later one has a pronoun for a person whom the earlier one names
     "numbers",  # both hold a number
+    "read",  # the reader's logit that the later one replaces the earlier
     "bias",
 )
+MAX_LOGIT = 3.0  # of the reader's judgement that counts
+MIN_READ = 0.03  # probability without the reader from which the two texts are read
 _KIND_FEATURES = FEATURES.index("names")  # features before this one are told by vectors and kinds
 _MIN_WORD_CHARS = 4  # of a content word and what is around it, at the least, on average
 _ASKS_NOW = re.compile(
@@ -186,6 +190,7 @@ _ASKS_NOW = re.compile(
     re.IGNORECASE,
 )
 Points = NDArray[np.float32]
+ReadPair = Callable[[str, str], float]  # the logit that the second text replaces the first
 
 
 class VectorPoints(NamedTuple):
@@ -209,8 +214,7 @@ class RevisionModel:
     attribute: Points
     common: Points
     change: Points
-    asked: tuple[float, ...]
-    unasked: tuple[float, ...]
+    weights: dict[str, tuple[float, ...]]  # of the features: asked, unasked, unasked_read
 
     def points(self, question: Points | None, older: Points, newer: Points) -> Points:
         """The points of every pair: a row for each older statement, a column for each newer one."""
@@ -239,8 +243,7 @@ def load_model() -> RevisionModel:
         attribute=forms[2] * np.float32(scales[2]),
         common=np.array(document["common"], dtype=np.float32),
         change=np.array(document["change"], dtype=np.float32),
-        asked=tuple(document["asked"][name] for name in FEATURES),
-        unasked=tuple(document["unasked"][name] for name in FEATURES),
+        weights={kind: tuple(weights.get(name, 0.0) for name in FEATURES) for kind, weights in document["weights"].items()},
     )
 
 
@@ -252,17 +255,23 @@ def match_attribute(question: Points, statements: Points) -> Points:
 
 
 def revision_probabilities(
-    pairs: Iterable[tuple[VectorPoints, str, str]], question: str | None = None, least: float = 0.0
+    pairs: Iterable[tuple[VectorPoints, str, str]],
+    question: str | None = None,
+    least: float = 0.0,
+    read: ReadPair | None = None,
 ) -> list[float]:
     """Of pairs (points, older, newer) the probability that the newer statement replaces the older one; `question`: for those who
-    ask this. A probability that is surely below `least` is given as 0."""
-    return [_revision_probability(points, older, newer, question, least) for points, older, newer in pairs]
+    ask this. A probability that is surely below `least` is given as 0. Without a question, `read` judges the texts of likely
+    pairs."""
+    return [_revision_probability(points, older, newer, question, least, read) for points, older, newer in pairs]
 
 
-def _revision_probability(vectors: VectorPoints, older: str, newer: str, question: str | None, least: float = 0.0) -> float:
+def _revision_probability(
+    vectors: VectorPoints, older: str, newer: str, question: str | None, least: float = 0.0, read: ReadPair | None = None
+) -> float:
     if question is not None and not tells_change(newer):
         return 0.0
-    weights = load_model().unasked if question is None else load_model().asked
+    weights = load_model().weights["unasked" if question is None else "asked"]
     if least:  # most pairs need no closer reading
         known = zip(weights, kind_features(vectors, classify_statement(older), classify_statement(newer)), strict=False)
         most = _most(weights, question, min(len(older), len(newer)))
@@ -270,7 +279,14 @@ def _revision_probability(vectors: VectorPoints, older: str, newer: str, questio
             return 0.0
     if leaves_standing(older, newer):
         return 0.0
-    total = sum(weight * value for weight, value in zip(weights, pair_features(vectors, older, newer, question), strict=True))
+    probability = _weigh(weights, pair_features(vectors, older, newer, question))
+    if read is None or question is not None or probability < MIN_READ:
+        return probability
+    return _weigh(load_model().weights["unasked_read"], pair_features(vectors, older, newer, None, read(older, newer)))
+
+
+def _weigh(weights: tuple[float, ...], features: tuple[float, ...]) -> float:
+    total = sum(weight * value for weight, value in zip(weights, features, strict=True))
     return 1 / (1 + math.exp(-max(-60.0, min(60.0, total))))
 
 
@@ -295,7 +311,12 @@ class Told(NamedTuple):
 
 
 def find_replacements(
-    older: Sequence[Told], older_vectors: Points, newer: Sequence[Told], newer_vectors: Points, min_probability: float
+    older: Sequence[Told],
+    older_vectors: Points,
+    newer: Sequence[Told],
+    newer_vectors: Points,
+    min_probability: float,
+    read: ReadPair | None = None,
 ) -> list[tuple[int, int, float]]:
     """Of each older statement the newer one that most probably replaces it, where that is probable enough: (older, newer,
     probability). Of two speakers neither replaces what the other said."""
@@ -320,7 +341,7 @@ def find_replacements(
     for old, new, value in chosen:
         rival = float(second_fit[new] if value >= best_fit[new] else best_fit[new]) - value
         probability = _revision_probability(
-            VectorPoints(value, float(changes[new]), rival), older[old].text, newer[new].text, None
+            VectorPoints(value, float(changes[new]), rival), older[old].text, newer[new].text, None, read=read
         )
         if probability >= max(min_probability, found.get(old, (0, 0.0))[1]):
             found[old] = (new, probability)
@@ -359,8 +380,8 @@ def kind_features(vectors: VectorPoints, older: tuple[float, ...], newer: tuple[
     )
 
 
-def pair_features(vectors: VectorPoints, older: str, newer: str, question: str | None) -> tuple[float, ...]:
-    """The features of a pair, in the order of FEATURES."""
+def pair_features(vectors: VectorPoints, older: str, newer: str, question: str | None, read: float = 0.0) -> tuple[float, ...]:
+    """The features of a pair, in the order of FEATURES; `read` is the reader's logit."""
     old, new = read_statement(older), read_statement(newer)
     asked = None if question is None else read_statement(question)
     shared = (old.words & new.words) - old.names
@@ -376,6 +397,7 @@ def pair_features(vectors: VectorPoints, older: str, newer: str, question: str |
         float(_other_speaker(old, new)),
         float(new.of_other and not new.subject and bool(old.names or old.kin)),
         float(old.numbered and new.numbered),
+        max(-MAX_LOGIT, min(MAX_LOGIT, read)),
         1.0,
     )
 

@@ -7,7 +7,7 @@ after it: the text is stored before the provider is called, and is recallable by
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -88,8 +88,17 @@ class WriteRules:
 class WriteFlow:
     """remember, update: writes to one scope."""
 
-    def __init__(self, store: Store, embedder: Embedder | None, clock: Clock, guard: Guard, rules: WriteRules) -> None:
+    def __init__(
+        self,
+        store: Store,
+        embedder: Embedder | None,
+        clock: Clock,
+        guard: Guard,
+        rules: WriteRules,
+        find_replaced: Callable[[Scope, Draft], Mapping[str, float]] = lambda scope, draft: {},
+    ) -> None:
         self._store = store
+        self._find_replaced = find_replaced
         self.embedder = embedder
         self._clock = clock
         self._guard = guard
@@ -144,9 +153,16 @@ class WriteFlow:
         ]
         if self.embedder is not None and not all(draft.vector is not None for draft in drafts):
             receipts = self._embed_late(scope, drafts, receipts)
+        if not bulk:
+            receipts = [self._with_replaced(scope, draft, receipt) for draft, receipt in zip(drafts, receipts, strict=True)]
         for at, receipt in sorted(refused.items()):
             receipts.insert(at, receipt)
         return receipts
+
+    def _with_replaced(self, scope: Scope, draft: Draft, receipt: Receipt) -> Receipt:
+        """The receipt of a new statement with what it may replace."""
+        replaced = self._find_replaced(scope, draft) if receipt.action == "added" and draft.kind != MESSAGE else None
+        return replace(receipt, may_replace=replaced) if replaced else receipt
 
     def _merge_check(self, request: WriteRequest, draft: Draft) -> MergeCheck | None:
         by_default = bool(self._rules.default_ttl) and request.ttl is None

@@ -56,6 +56,7 @@ class RecallResult(_Schema):
 
     memories: list[MemorySchema]
     note: str
+    confidence: float | None = Field(None, description="The probability that one of them answers the query.")
 
 
 class WriteResult(_Schema):
@@ -66,6 +67,9 @@ class WriteResult(_Schema):
     id: str = Field("", description="The memory that holds the content; left out if nothing was stored.")
     memory: MemorySchema | None = Field(None, description="That memory.")
     retry_after_seconds: int = Field(0, description="When a write that a limit refused can be tried again.")
+    may_replace: dict[str, float] = Field(
+        default_factory=dict, description="Ids of earlier memories that this may replace, each with the probability."
+    )
 
 
 class ForgetResult(_Schema):
