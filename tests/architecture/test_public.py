@@ -214,7 +214,8 @@ def test_the_fields_of_a_record() -> None:
 
 
 def test_the_fields_of_other_values() -> None:
-    assert [each.name for each in fields(Receipt)] == ["action", "id", "version", "reasons", "learned", "usage", "retry_after"]
+    contract = ["action", "id", "version", "reasons", "learned", "usage", "retry_after", "may_replace"]
+    assert [each.name for each in fields(Receipt)] == contract
     assert [each.name for each in fields(ForgetReceipt)] == ["forgotten", "ids", "erased", "reasons", "places", "summarised"]
     assert [each.name for each in fields(Hit)] == ["record", "score", "signals", "passage", "superseded_by"]
     assert [each.name for each in fields(Passage)] == ["text", "start", "end", "length"]

@@ -28,7 +28,7 @@ from keepstone.recall.supersession import PairReader, find_replaced
 from keepstone.scope_index.cache import IndexCache
 from keepstone.scope_index.columns import View
 from keepstone.text.lexicon import Lexicon
-from keepstone.text.revisions import load_model, tells_change
+from keepstone.text.revisions import load_model
 from keepstone.text.times import micros, parse_time
 from keepstone.types import MESSAGE, AuditRow, Entity, EntityKind, Page, Record, Scope, ScopeSummary, Version, clean_name
 
@@ -47,7 +47,7 @@ Kind = EntityKind | Literal[""]  # "" where nothing tells
 
 
 class ReplacedRecords:
-    """Finds what a statement that was just stored may replace. Only what reads like a change is compared with the scope."""
+    """Finds what a statement that was just stored, and that reads like a change, may replace."""
 
     def __init__(self, store: Store, cache: IndexCache, embedder: Embedder | None, pairs: PairReader) -> None:
         self._store = store
@@ -58,8 +58,6 @@ class ReplacedRecords:
     def find(self, scope: Scope, draft: Draft) -> dict[str, float]:
         """Ids of earlier records and the probability that the draft replaces each, the surest first."""
         if draft.vector is None or self.embedder is None or self.embedder.id not in load_model().embedders:
-            return {}
-        if not tells_change(draft.content):
             return {}
         view = self._cache.view(scope)
         if not isinstance(view, View):

@@ -21,6 +21,7 @@ from keepstone.ports.stores import Clock, Embedder, Store
 from keepstone.ports.values import Draft, Limit, Merge, MergeCheck, Pending, Revision, Screening, Vector, Write
 from keepstone.ports.vectors import embed_texts
 from keepstone.text.passages import Passage, embedding_texts, further_passages, passage_number
+from keepstone.text.revisions import tells_change
 from keepstone.text.times import parse_time
 from keepstone.text.words import record_terms
 from keepstone.types import MESSAGE, STEP, Message, Receipt, Record, Scope, clean_name
@@ -161,7 +162,9 @@ class WriteFlow:
 
     def _with_replaced(self, scope: Scope, draft: Draft, receipt: Receipt) -> Receipt:
         """The receipt of a new statement with what it may replace."""
-        replaced = self._find_replaced(scope, draft) if receipt.action == "added" and draft.kind != MESSAGE else None
+        if receipt.action != "added" or draft.kind == MESSAGE or draft.vector is None or not tells_change(draft.content):
+            return receipt
+        replaced = self._find_replaced(scope, draft)
         return replace(receipt, may_replace=replaced) if replaced else receipt
 
     def _merge_check(self, request: WriteRequest, draft: Draft) -> MergeCheck | None:
