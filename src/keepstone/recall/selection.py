@@ -127,15 +127,13 @@ def _put_newer_first(
     pairs = list(zip(rows.tolist(), columns.tolist(), strict=True))
     if not pairs:
         return positions
-    asked = set(question.terms)
-    other = [view.holds(term)[slots] for word, term in _NOT_NOW.items() if word not in asked]
-    not_now = np.logical_or.reduce(other) if other else np.zeros(len(slots), dtype=np.bool_)
+    not_now: NDArray[np.bool_] | None = None  # looked up for the first pair that would change places
     message = view.codes.get(MESSAGE, -1)
     speakers = list(zip(*(column[slots].tolist() for column in (view.kinds, view.roles, view.names)), strict=True))
     tags, points, covered, alike = view.tags[slots].tolist(), sums.tolist(), coverage.tolist(), similarity.tolist()
     for newer, older in pairs:
-        if speakers[newer] != speakers[older] or not_now[newer]:
-            continue  # a wish or the past revises nothing
+        if speakers[newer] != speakers[older]:
+            continue
         is_message = speakers[older][0] == message
         both_cover = not is_message and min(covered[newer], covered[older]) >= 0.5 and abs(covered[newer] - covered[older]) <= 0.1
         if not both_cover and tags[newer] != tags[older]:
@@ -144,6 +142,11 @@ def _put_newer_first(
         min_alike = MIN_ALIKE_MESSAGES if is_message else MIN_ALIKE_COVERED if both_cover else MIN_ALIKE
         close = alike[newer][older] >= min_alike and points[older] - points[newer] < max_gap
         if close and positions.index(older) < positions.index(newer):
+            if not_now is None:
+                asked = question.terms
+                not_now = view.holds_any([term for word, term in _NOT_NOW.items() if word not in asked], slots)
+            if not_now[newer]:
+                continue  # a wish or the past revises nothing
             positions.remove(newer)
             positions.insert(positions.index(older), newer)
     return positions

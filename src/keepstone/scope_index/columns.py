@@ -139,6 +139,13 @@ class View:
             self._holding[term] = holds_term
         return self._holding[term]
 
+    def holds_any(self, terms: Iterable[int], slots: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Which of some slots hold one of the terms."""
+        found = np.zeros(len(slots), dtype=np.bool_)
+        for term in terms:
+            found |= self.holds(term)[slots]
+        return found
+
     def code(self, text: str | None) -> int:
         """The number a kind, tag, session, role or name stands as; -1 where no record has it."""
         return self.codes.get(text, -1)
