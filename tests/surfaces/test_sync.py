@@ -204,8 +204,8 @@ def test_forgetting_travels_with_what_was_derived_and_leaves_no_bytes(tmp_path: 
         (tmp_path / "shared").mkdir()
         desk.conversation("talk").add("user", "My name is Quillfeather.")
         desk.learn("I live in Quillfeather Lane.", session="talk")
-        id = desk.remember("The safe opens with Quillfeather.", source="web:page").id or ""
-        desk.update(id, "The safe is in the hall.")
+        desk.remember("The safe opens with Quillfeather.", key="safe", source="web:page")
+        id = desk.remember("The safe is in the hall.", key="safe").id or ""
         for _ in range(2):
             for memory in (desk, laptop):
                 sync(memory, tmp_path / "shared")
@@ -216,6 +216,7 @@ def test_forgetting_travels_with_what_was_derived_and_leaves_no_bytes(tmp_path: 
             for memory in (laptop, desk):
                 sync(memory, tmp_path / "shared")
         assert state(desk) == state(laptop)
+        assert [version.content for version in desk.history(id)] == ["The safe is in the hall."]
     for path in tmp_path.rglob("*"):
         assert path.is_dir() or b"Quillfeather" not in path.read_bytes(), path
 
