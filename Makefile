@@ -105,11 +105,13 @@ generate: $(VENV)/.dev
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "keepstone needs Python 3.11 or newer: make PYTHON=python3.11 run"; exit 1; }
-	@echo "setting up $(VENV) …"
+	@echo "first start, 1 of 3: creating the environment $(VENV) …"
 	@$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.ready: $(VENV)/bin/python pyproject.toml requirements/run.txt
+	@echo "first start, 2 of 3: downloading and installing $$(grep -c == requirements/run.txt) packages, about a minute …"
 	@$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements/run.txt
+	@echo "first start, 3 of 3: installing keepstone …"
 	@$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 

@@ -170,6 +170,16 @@ def _render_greeting(show: Output, call: Invocation, address: str, asked: int | 
     if asked is None and not address.endswith(":8700"):
         show.line(("note: port 8700 is in use", "yellow"))
     show.line()
+    show.line("Settings for an MCP client (Cursor: ~/.cursor/mcp.json, Claude Code: .mcp.json in a project):")
+    show.block(json.dumps(settings_for(address, key), indent=2))
+    show.line(
+        "Claude Code:  ",
+        ("claude mcp add --transport http keepstone " + f'{address}/mcp --header "Authorization: Bearer {key or "ks_…"}"', "dim"),
+    )
+    show.line()
+    body = '{"content": "Dana prefers dark mode."}'
+    show.line("Try it:  ", (f"curl {address}/v1/memories -H 'Authorization: Bearer {key or 'ks_…'}' --json '{body}'", "dim"))
+    show.line()
     show.line("  dashboard  ", (f"{address}/" + (f"#key={key}" if key else ""), "bold cyan"))
     show.line("  HTTP API   ", f"{address}/v1", ("   described in ", "dim"), (f"{address}/openapi.json", "dim"))
     show.line("  MCP        ", f"{address}/mcp")
@@ -181,16 +191,6 @@ def _render_greeting(show: Output, call: Invocation, address: str, asked: int | 
         )
     else:
         show.line("  key        ", (key, "bold green"))
-    show.line()
-    show.line("Settings for an MCP client (Cursor: ~/.cursor/mcp.json, Claude Code: .mcp.json in a project):")
-    show.block(json.dumps(settings_for(address, key), indent=2))
-    show.line(
-        "Claude Code:  ",
-        ("claude mcp add --transport http keepstone " + f'{address}/mcp --header "Authorization: Bearer {key or "ks_…"}"', "dim"),
-    )
-    show.line()
-    body = '{"content": "Dana prefers dark mode."}'
-    show.line("Try it:  ", (f"curl {address}/v1/memories -H 'Authorization: Bearer {key or 'ks_…'}' --json '{body}'", "dim"))
     show.line(("Press Ctrl-C to stop.", "dim"))
 
 
