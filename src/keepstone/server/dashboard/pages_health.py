@@ -19,7 +19,7 @@ from keepstone.server.identity import ADMIN, FORGET, WRITE
 from keepstone.types import Record
 
 _SHOWN_FINDINGS, _SHOWN_RECORDS, _SHOWN_BATCHES, _MAX_ARCHIVED = 5, 8, 30, 10_000
-LARGE_SCOPE = 20_000  # memories above which the report takes seconds
+LARGE_SCOPE = 5_000  # memories above which the report may take seconds
 _EXPLANATIONS = {
     "duplicates": "Several memories say the same. The fix archives all but one.",
     "near duplicates": "Memories that almost say the same. The fix archives the ones that add nothing.",
