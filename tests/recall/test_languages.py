@@ -32,6 +32,8 @@ NOTE = "ranked by words only: the embedder static-256-v3 does not know the langu
         ("من در تهران زندگی می‌کنم و در یک کتابخانه کار می‌کنم", False),
         ("Мен Алматыда тұрамын және кітапханада жұмыс істеймін", False),
         ("I met अनिल at the station yesterday", True),
+        ("Szymborska", True),
+        ("Tromsø", True),
         ("😀 12:30", True),
         ("", True),
     ],

@@ -133,7 +133,7 @@ class StaticEmbedder:
         if not text.isascii():
             letters = set(text[:MAX_LETTERS].lower())
             evidence += sum(self._letter_weights[letter] for letter in letters.intersection(self._letter_weights))
-        if evidence > self._least_evidence:
+        if evidence > self._least_evidence and " " in text:  # a single word, such as a name, does not tell a language
             return False
         return text.isascii() or self._tokenizer.unknown_share(text[:MAX_CHARS]) <= MAX_UNKNOWN_SHARE
 
