@@ -7,7 +7,7 @@ VENV := .venv
 unexport PYTHONDONTWRITEBYTECODE
 BIN := $(VENV)/bin
 
-.PHONY: run demo test unit environments frameworks frameworks-shared frameworks-strands frameworks-crewai encrypted lint types format bench generate docs audit sbom fuzz image-digests train clean
+.PHONY: run demo test unit environments frameworks frameworks-shared frameworks-strands frameworks-crewai encrypted lint types format bench generate docs bundle audit sbom fuzz image-digests train clean
 
 run: $(VENV)/.ready
 	@$(BIN)/keepstone serve --first-key keepstone.key
@@ -71,6 +71,12 @@ docs: .venv-docs/.ready $(VENV)/.ready
 	$(BIN)/python tools/make_site.py
 	.venv-docs/bin/zensical build --strict --clean
 
+# The bundle for Claude Desktop, checked and packed by the vendor's program from npm: build/keepstone.mcpb.
+bundle:
+	@mkdir -p build
+	npx --yes @anthropic-ai/mcpb@2 validate plugins/mcpb/manifest.json
+	npx --yes @anthropic-ai/mcpb@2 pack plugins/mcpb build/keepstone.mcpb
+
 # Known vulnerabilities of everything that is pinned, and licences. Exit status 2: they could not be looked up.
 audit: $(VENV)/.dev
 	$(BIN)/python tools/audit.py
@@ -102,6 +108,7 @@ fuzz: $(VENV)/.dev
 # Committed files that are made from others: the schema of the stores.
 generate: $(VENV)/.dev
 	$(BIN)/python tools/make_schema.py
+	$(BIN)/python tools/make_typescript.py
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "keepstone needs Python 3.11 or newer: make PYTHON=python3.11 run"; exit 1; }
