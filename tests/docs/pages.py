@@ -101,7 +101,9 @@ def run_page(page: Path, folder: Path, environment: dict[str, str], servers: Ser
     assert not unknown, f"{page.name}: blocks must be one of {sorted(RUN | DATA)}, found {sorted(unknown)}"
     python = "\n".join(body for kind, body in found if kind == "python")
     environment = environment | servers.variables(read(page), folder, environment)
-    if "keepstone connect" in read(page):  # it writes into the home folder, and its hooks leave a process for a while
+    if "keepstone connect" in read(page) or "keepstone import claude-code" in read(
+        page
+    ):  # it writes into the home folder, and its hooks leave a process for a while
         home = folder / "home"
         home.mkdir()
         environment |= {"HOME": str(home), "KEEPSTONE_HOOK_SECONDS": "60", "KEEPSTONE_HOOK_IDLE_SECONDS": "5"}
