@@ -543,6 +543,7 @@ export interface Receipt {
   "learned"?: Array<string>;
   "usage"?: (Usage | null);
   "retry_after"?: (number | null);
+  "may_replace"?: { [name: string]: number };
 }
 
 export interface RecentResult {
