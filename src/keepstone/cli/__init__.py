@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import gc
+import os
 import sys
 from collections.abc import Sequence
 
@@ -18,6 +19,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             if argv is None:  # a process of its own: what is imported stays, so it is not searched for garbage
                 gc.set_threshold(50_000)
                 atexit.register(gc.freeze)
+                os.environ.setdefault(
+                    "OPENBLAS_NUM_THREADS", "1"
+                )  # products are small: threads that wait for each other cost more
             if arguments[:1] == ["hook"]:  # hooks run all day: they do not pay for the application
                 from keepstone.cli.coding_agents import hook_process
 
