@@ -94,13 +94,13 @@ def render_object(path: str, instance: str) -> Iterator[str]:
 
 def render_member(owner: type, name: str, instance: str) -> Iterator[str]:
     static = inspect.getattr_static(owner, name)
-    yield from ["", f"### {owner.__name__}.{name}", ""]
+    yield from ["", f"### {owner.__name__}()" if name == "__call__" else f"### {owner.__name__}.{name}", ""]
     if isinstance(static, property):
         hint = inspect.signature(static.fget).return_annotation if static.fget else ""
         yield from [f"    {instance}.{name} -> {hint}", "", *prose(static), *returns(static.fget)]
         return
     function = getattr(owner, name)
-    called = f"{owner.__name__ if inspect.ismethod(function) else instance}.{name}"
+    called = instance if name == "__call__" else f"{owner.__name__ if inspect.ismethod(function) else instance}.{name}"
     yield from [*signature(called, function), *prose(function), *returns(function)]
 
 
@@ -108,7 +108,7 @@ def public_names(owner: type) -> list[str]:
     """Public members in the order they are written, those of base classes first."""
     written = [name for kind in reversed(owner.__mro__) if kind is not object for name in vars(kind)]
     annotated = list(getattr(owner, "__annotations__", {})) if getattr(owner, "_is_protocol", False) else []
-    return [name for name in dict.fromkeys([*annotated, *written]) if not name.startswith("_")]
+    return [name for name in dict.fromkeys([*annotated, *written]) if not name.startswith("_") or name == "__call__"]
 
 
 def protocol_member(owner: type, name: str) -> str:

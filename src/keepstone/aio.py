@@ -180,8 +180,11 @@ class OpensLater(Generic[Params]):
 
 
 class AsyncMemory(Threaded[Memory]):
-    """What one agent remembers for one scope, for asyncio. The store is opened by the first call that needs it, by
-    `await AsyncMemory.open(…)`, or by `async with AsyncMemory.open(…) as memory`."""
+    """Memory for asyncio: the same verbs, awaited. The store is opened by the first call that needs it, by
+    `await AsyncMemory.open(…)`, or by `async with AsyncMemory.open(…) as memory`.
+
+        async with AsyncMemory.open("agent.db", user="dana") as memory:
+            await memory.remember("Dana prefers dark mode.")"""
 
     def __init__(self, opener: Opener, scope: Scope, view: bool = False) -> None:
         super().__init__(opener)

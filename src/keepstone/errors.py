@@ -48,7 +48,13 @@ def _bounded(text: str) -> str:
 
 
 class KeepstoneError(Exception):
-    """Something went wrong in keepstone. No message holds sensitive data, whatever value it quotes."""
+    """Something went wrong in keepstone. No message holds sensitive data, whatever value it quotes.
+
+    >>> try:
+    ...     memory.update("unknown", "Dana prefers light mode.")
+    ... except KeepstoneError as error:
+    ...     type(error).__name__
+    'NotFound'"""
 
     def __init__(self, *said: object) -> None:
         super().__init__(*(_clean(_bounded(each)) if isinstance(each, str) else each for each in said))

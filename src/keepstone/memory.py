@@ -46,7 +46,7 @@ Time = datetime | str
 
 
 class Memory:
-    """What one agent remembers for one scope.
+    """The memory of one scope: a tenant's agent and the user it works for.
 
     >>> from keepstone import Memory
     >>> with Memory.open(":memory:") as memory:
@@ -64,20 +64,10 @@ class Memory:
 
     @classmethod
     def open(
-        cls,
-        target: Path | Store = "keepstone.db",
-        *,
-        tenant: str = "local",
-        agent: str = "default",
-        user: str = "",
-        embedder: Any = "auto",
-        model: Any = None,
-        buffer: Any = None,
-        index: Any = None,
-        settings: Settings | Mapping[str, Any] | None = None,
-        reranker: Reranker | None = None,
-        reembed: bool = False,
-    ) -> Memory:
+        cls, target: Path | Store = "keepstone.db", *, tenant: str = "local", agent: str = "default", user: str = "",
+        embedder: Any = "auto", model: Any = None, buffer: Any = None, index: Any = None,
+        settings: Settings | Mapping[str, Any] | None = None, reranker: Reranker | None = None, reembed: bool = False,
+    ) -> Memory:  # fmt: skip
         """Open a store, creating it on first use, and act in one scope of it.
 
         `target` is a file path, ":memory:", a postgresql:// URL or a store of your own. `embedder` is a name ("auto", "static",
@@ -86,7 +76,11 @@ class Memory:
         summaries: "anthropic:NAME", "openai:NAME", "openai:NAME@URL", "ollama:NAME", a ChatModel or a function; without one,
         rules do. `reranker` is a function from (query, texts) to scores from 0 to 1 that reads the best hits again; without one
         nothing is read twice.
-        Raises ConfigurationError, StoreDamaged, EmbedderMismatch."""
+        Raises ConfigurationError, StoreDamaged, EmbedderMismatch.
+
+        >>> with Memory.open("agent.db", agent="helper", user="dana") as memory:
+        ...     memory.scope.user
+        'dana'"""
         from keepstone.open import open_engine
 
         scope = Scope(tenant, agent, user)
@@ -103,91 +97,98 @@ class Memory:
 
     def with_scope(self, *, tenant: str | None = None, agent: str | None = None, user: str | None = None) -> Memory:
         """The same store seen from another scope; connections and caches are shared, so this is cheap. None keeps a part
-        of the scope as it is. Closing the view leaves the store open for the Memory it came from."""
+        of the scope as it is. Closing the view leaves the store open for the Memory it came from.
+
+        >>> memory.with_scope(user="lee").get(receipt.id) is None
+        True"""
         return Memory(self._engine, self._scope.narrowed(tenant, agent, user), self._opened or weakref.ref(self))
 
     def scopes(self) -> Sequence[ScopeSummary]:
-        """The scopes of this tenant, each with its counts, size and last activity. A scope whose names differ from another's in
-        case or spaces only names that one."""
+        """The scopes of this tenant, each with its counts, size and last activity. `resembles` names scopes whose names differ
+        only in case or spaces.
+
+        >>> [(each.scope.user, each.memories) for each in memory.scopes()]
+        [('dana', 1)]"""
         return self._engine.reading.scopes(self._scope.tenant)
 
     # -- writing --------------------------------------------------------------------------------------------------
     def remember(
-        self,
-        content: str,
-        *,
-        kind: str = "fact",
-        tag: str = "general",
-        key: str | None = None,
-        importance: float = 0.5,
-        metadata: Mapping[str, Any] | None = None,
-        ttl: timedelta | float | None = None,
-        source: str = "user",
-        session: str | None = None,
-        occurred_at: Time | None = None,
-        idempotency_key: str | None = None,
-    ) -> Receipt:
-        """Store one memory and say what became of it. When this returns, the content is on disk.
+        self, content: str, *, kind: str = "fact", tag: str = "general", key: str | None = None, importance: float = 0.5,
+        metadata: Mapping[str, Any] | None = None, ttl: timedelta | float | None = None, source: str = "user",
+        session: str | None = None, occurred_at: Time | None = None, idempotency_key: str | None = None,
+    ) -> Receipt:  # fmt: skip
+        """Store one memory. When this returns, the content is on disk; `action` of the receipt is what was done with it.
 
-        Raises ValidationError for content that cannot be taken, Conflict for an idempotency key used before with
-        another body, StoreError when the store cannot write."""
+        Raises ValidationError for content that cannot be stored, Conflict for an idempotency key used before with
+        another body, StoreError when the store cannot write.
+
+        >>> memory.remember("Dana is allergic to nuts.", tag="health", importance=0.9).action
+        'added'"""
         from keepstone.write.request import WriteRequest
 
         request = WriteRequest(content, kind, tag, key, importance, metadata, ttl, source, session, occurred_at, idempotency_key)
         return self._engine.writing.remember(self._scope, [request])[0]
 
     def remember_many(self, items: Iterable[str | Mapping[str, Any]]) -> list[Receipt]:
-        """Store up to 100 memories in one transaction, all or none; an item is text or remember()'s arguments."""
+        """Store up to 100 memories in one transaction; an item is text or the arguments of `remember`. An item that cannot be
+        stored is refused in its own receipt; the others are stored.
+
+        >>> [each.action for each in memory.remember_many(["Dana has a dog.", {"content": "Lyon", "key": "user.city"}])]
+        ['added', 'added']"""
         return self._engine.writing.remember_many(self._scope, items)
 
     def update(
-        self,
-        id: str,
-        content: str | None = None,
-        *,
-        importance: float | None = None,
-        metadata: Mapping[str, Any] | None = None,
-        expected_version: int | None = None,
-        occurred_at: Time | None = None,
+        self, id: str, content: str | None = None, *, importance: float | None = None,
+        metadata: Mapping[str, Any] | None = None, expected_version: int | None = None, occurred_at: Time | None = None,
         tag: str | None = None,
-    ) -> Receipt:
-        """Change a record; what it was stays in its history. `occurred_at` says since when the new content holds, where that is
-        not from now on: the past as known now changes, the past as it was known then does not. A memory of importance 1 is
-        pinned: it is never archived for its age and comes first in a context. One of importance 0 is buried: it is recalled after
-        all others. Raises NotFound, Conflict, ValidationError."""
+    ) -> Receipt:  # fmt: skip
+        """Change a record; the previous version stays in its history. `occurred_at` is the time since when the new content holds
+        (None: from now on): `recall(as_of=…)` uses it, `recall(known_at=…)` still shows what was known then. A memory of
+        importance 1 is pinned: it is never archived for its age and comes first in a context. One of importance 0 is buried: it
+        is recalled after all others. Raises NotFound, Conflict, ValidationError.
+
+        >>> memory.update(receipt.id, "Dana prefers light mode.").version
+        2"""
         return self._engine.writing.update(
             self._scope, id, content, importance, metadata, expected_version, occurred_at=occurred_at, tag=tag
         )
 
     def forget(
-        self,
-        id: str | None = None,
-        *,
-        key: str | None = None,
-        source: str | None = None,
-        session: str | None = None,
+        self, id: str | None = None, *, key: str | None = None, source: str | None = None, session: str | None = None,
         everything: bool = False,
-    ) -> ForgetReceipt:
+    ) -> ForgetReceipt:  # fmt: skip
         """Erase one record, a key, all that came from a source or a session, or everything in this scope.
 
-        Text, words, vector and history go, with everything that was derived from it alone, and no byte of the text
-        stays in the file; the receipt counts what went where. Exactly one of the arguments is needed. Raises NotFound for an
-        unknown id or key, ValidationError for none or several arguments."""
+        Text, words, vector and history are erased, with everything that was derived from them alone, and no byte of the text
+        stays in the file; the receipt counts what was erased where. Exactly one of the arguments is needed. Raises NotFound for
+        an unknown id or key, ValidationError for none or several arguments.
+
+        >>> memory.forget(receipt.id).forgotten
+        1"""
         return self._engine.eraser.forget(self._scope, id, key, source, session, everything)
 
     def feedback(self, id: str, *, helped: bool) -> Receipt:
-        """Say whether a recalled memory helped. Each time moves its importance by 0.1, by 0.4 at most altogether, so what helps
-        ranks a little higher and is kept longer; `why` shows it. Raises NotFound."""
+        """Rate a recalled memory. Each call moves its importance by 0.1, at most by 0.4 in all: what helped ranks a little higher
+        and is kept longer. `why` shows the effect. Raises NotFound.
+
+        >>> memory.feedback(receipt.id, helped=True).action
+        'updated'"""
         return self._engine.feedback.give(self._scope, id, helped)
 
     def promote(self, id: str, *, to: Scope | Mapping[str, str]) -> Receipt:
         """Move a fact, note or value with its history to a wider scope, such as from a project to the user
-        (`to={"agent": "default"}`) or to a team (`to={"user": "team"}`). It stands on its own there: forgetting what it was
-        learned from no longer reaches it. Raises NotFound, and Conflict where the other scope holds its key."""
+        (`to={"agent": "default"}`) or to a team (`to={"user": "team"}`). Forgetting what it was learned from no
+        longer erases it there. Raises NotFound, and Conflict where the other scope holds its key.
+
+        >>> memory.promote(receipt.id, to={"user": "team"}).action
+        'updated'"""
         return self._engine.transfer.move(self._scope, id, to, self._engine.eraser)
 
     def demote(self, id: str, *, to: Scope | Mapping[str, str]) -> Receipt:
-        """Move a memory to a narrower scope, as `promote` does to a wider one."""
+        """Move a memory to a narrower scope, as `promote` does to a wider one.
+
+        >>> memory.demote(receipt.id, to={"agent": "website"}).action
+        'updated'"""
         return self._engine.transfer.move(self._scope, id, to, self._engine.eraser)
 
     # -- conversations and tasks ----------------------------------------------------------------------------------
@@ -200,31 +201,28 @@ class Memory:
         return Conversations(self._scope, self._engine.sessions)
 
     def ingest(
-        self,
-        messages: Iterable[Message | Mapping[str, Any]],
-        *,
-        session: str,
-        extract: bool = True,
+        self, messages: Iterable[Message | Mapping[str, Any]], *, session: str, extract: bool = True,
         source: str | None = None,
-    ) -> list[Receipt]:
-        """Append what was said in a session, in order, as records of kind "message"; a receipt for each.
+    ) -> list[Receipt]:  # fmt: skip
+        """Append the messages of a session, in order, as records of kind "message". Returns a receipt for each.
 
-        Facts are then looked for in what users said: by the model in the background, where one is set, else at once by rules
-        (`learned` in the receipt). `extract=False` only stores. `source`: as whose words they count at the most, whatever their
-        roles say; "import:…" for what another product has kept."""
+        Facts are then extracted from the user's messages: by the model in the background, if there is one, else at once by rules
+        (`learned` in the receipt). `extract=False` only stores. `source` limits the trust of the messages, whatever their roles:
+        "import:…" for messages that another product has kept.
+
+        >>> [each.action for each in memory.ingest([{"role": "user", "content": "I live in Lyon."}], session="monday")]
+        ['added']"""
         most = "user" if source is None else source
         return self._engine.learner.ingest(self._scope, messages, session, extract=extract, most=most)
 
     def learn(
-        self,
-        content: str,
-        *,
-        metadata: Mapping[str, Any] | None = None,
-        source: str = "user",
-        session: str | None = None,
+        self, content: str, *, metadata: Mapping[str, Any] | None = None, source: str = "user", session: str | None = None,
         occurred_at: Time | None = None,
-    ) -> Receipt:
-        """Keep a text as it is, as a note, and look for facts in it as `ingest` does."""
+    ) -> Receipt:  # fmt: skip
+        """Store a text as it is, as a note, and extract facts from it as `ingest` does.
+
+        >>> [memory.get(id).content for id in memory.learn("I live in Lyon.").learned]
+        ['The user lives in Lyon.']"""
         return self._engine.learner.learn(
             self._scope, content, metadata=metadata, source=source, session=session, occurred_at=occurred_at
         )
@@ -247,19 +245,16 @@ class Memory:
         return Tasks(self._scope, engine.store, self.working, engine.learner, engine.recalling, engine.writing, engine.clock)
 
     def context(
-        self,
-        query: str,
-        *,
-        max_tokens: int = 1500,
-        limit: int | None = None,
-        kinds: Iterable[str] | None = None,
-        tag: str | None = None,
-        min_trust: float | None = None,
-    ) -> Context:
-        """What is known about a query, what similar tasks have taught, and what is in hand, as one block for a prompt: fenced,
-        escaped, each line with its date and source, in the order they were stored, within the budget; `tokens` and `ids` of the
-        result say what it takes and holds. `limit` is the maximum number of memories in it; `kinds`, `tag` and `min_trust`
-        select them as in recall()."""
+        self, query: str, *, max_tokens: int = 1500, limit: int | None = None, kinds: Iterable[str] | None = None,
+        tag: str | None = None, min_trust: float | None = None,
+    ) -> Context:  # fmt: skip
+        """Memories about a query, lessons of similar tasks and the working memory as one block for a prompt: fenced, escaped,
+        each line with its date and source, in the order they were stored, within the budget. `tokens` of the result is its size
+        and `ids` are the memories in it. `limit` is the maximum number of memories in it; `kinds`, `tag` and `min_trust` select
+        them as in recall().
+
+        >>> "dark mode" in memory.context("Which theme does Dana like?", max_tokens=200)
+        True"""
         narrowed = ContextQuery(limit, kinds, tag, min_trust)
         return self._engine.contexts.block(self._scope, query, max_tokens, self.working, narrowed)
 
@@ -279,21 +274,30 @@ class Memory:
     # -- for a model ----------------------------------------------------------------------------------------------
     def tools(self, *, allow_forget: bool = False, format: str = "anthropic") -> list[dict[str, Any]]:
         """The memory tools' schemas for a model: recall_memory, write_memory, update_memory, and forget_memory where it is
-        allowed. `format` is "anthropic" or "openai"."""
+        allowed. `format` is "anthropic" or "openai".
+
+        >>> [tool["name"] for tool in memory.tools()]
+        ['recall_memory', 'write_memory', 'update_memory']"""
         from keepstone.agent.tools import schemas
 
         self._may_forget = allow_forget
         return schemas(allow_forget, format)
 
     def call_tool(self, name: str, input: Mapping[str, Any], *, allow_forget: bool | None = None) -> dict[str, Any]:
-        """Answer a model's use of a memory tool, in this Memory's scope whatever the input says; what is wrong with the input is
-        in the answer under "error". `allow_forget` None: as it was last asked of `tools`."""
+        """Run a memory tool that a model called, always in this Memory's scope. A problem with the input is in the result under
+        "error". `allow_forget` None: as in the last call of `tools`.
+
+        >>> [hit["content"] for hit in memory.call_tool("recall_memory", {"query": "Which theme?"})["memories"]]
+        ['Dana prefers dark mode.']"""
         may = self._may_forget if allow_forget is None else allow_forget
         return self._engine.toolbox.call(self._scope, name, input, may)
 
     def system_prompt(self, query: str = "", *, max_tokens: int = 1500) -> str:
-        """The rules of remembering for a model with the memory tools, with examples and the tags in use. With a query, or a task
-        under way, what is known for it follows: task, goal, what was done already, memories."""
+        """Instructions for a model with the memory tools, with examples and the tags in use. With a query, or while a task runs,
+        its context follows: task, goal, steps done, memories.
+
+        >>> "dark mode" in memory.system_prompt("Which theme does Dana like?")
+        True"""
         from keepstone.agent.tools import compose_rules
 
         max_tokens = check_int(max_tokens, "max_tokens", 1, 10_000_000)
@@ -304,33 +308,23 @@ class Memory:
 
     # -- reading --------------------------------------------------------------------------------------------------
     def recall(
-        self,
-        query: str,
-        *,
-        limit: int = 5,
-        kinds: Iterable[str] | None = None,
-        tag: str | None = None,
-        filter: Mapping[str, Any] | None = None,
-        min_similarity: float | None = None,
-        min_importance: float = 0.0,
-        max_tokens: int | None = None,
-        as_of: Time | None = None,
-        known_at: Time | None = None,
-        min_trust: float | None = None,
-        session: str | None = None,
-        asked_at: Time | None = None,
-        min_confidence: float | None = None,
-        also: Iterable[Scope | Mapping[str, str]] | None = None,
-    ) -> Recall:
+        self, query: str, *, limit: int = 5, kinds: Iterable[str] | None = None, tag: str | None = None,
+        filter: Mapping[str, Any] | None = None, min_similarity: float | None = None, min_importance: float = 0.0,
+        max_tokens: int | None = None, as_of: Time | None = None, known_at: Time | None = None,
+        min_trust: float | None = None, session: str | None = None, asked_at: Time | None = None,
+        min_confidence: float | None = None, also: Iterable[Scope | Mapping[str, str]] | None = None,
+    ) -> Recall:  # fmt: skip
         """The memories that answer a query, best first, each with the parts of its score.
 
         Nothing is recalled where the confidence that any memory answers is below `min_confidence` (None: the setting, 0: the
-        closest are recalled). `min_similarity` keeps out what is not relevant by itself (None: the default, 0: nothing is kept
-        out, whatever the confidence). `as_of` asks what
-        was true then, `known_at` what was known then. "Last week" and the like are read as of `asked_at` (None: now).
-        `also` are further scopes whose memories are ranked with these, such as {"user": ""} for those of a whole team; a part
-        that is left out is this memory's own, and `hit.record.scope` says where a hit is from.
-        Raises ValidationError."""
+        closest are recalled). `min_similarity` is the least relevance of a single memory (None: the default, 0: no limit,
+        whatever the confidence). `as_of` recalls what was true then, `known_at` what was known then. Times in the query such as
+        "last week" are relative to `asked_at` (None: now). `also` are further scopes whose memories are ranked with these, such
+        as {"user": "team"}; a part that is left out is this memory's own, and `hit.record.scope` is where a hit is from. Raises
+        ValidationError.
+
+        >>> [hit.content for hit in memory.recall("Which theme does Dana like?", limit=3)]
+        ['Dana prefers dark mode.']"""
         asked = RecallQuery.parse(
             query, limit, kinds, tag, filter, min_similarity, min_importance, max_tokens, as_of, known_at,
             min_trust, session, asked_at, min_confidence,
@@ -342,50 +336,63 @@ class Memory:
         return recall_together(self._engine.recalling, (self._scope, *other_scopes(self._scope, also)), asked)
 
     def get(self, id: str | None = None, *, key: str | None = None) -> Record | None:
-        """One record by its id, or the one that stands under a key now; None where there is none."""
+        """One record by its id, or the current record of a key; None where there is none.
+
+        >>> memory.get(receipt.id).content
+        'Dana prefers dark mode.'"""
         return self._engine.reading.get(self._scope, id, key)
 
     def list(
-        self,
-        *,
-        tag: str | None = None,
-        kind: str | None = None,
-        filter: Mapping[str, Any] | None = None,
-        limit: int = 20,
-        cursor: str | None = None,
-        prefix: str | None = None,
-        order: str = "stored",
-    ) -> Page:
-        """Records, the last stored first, or with order="occurred" what happened last, a page at a time; with `prefix`, those
-        whose ids begin with it. Raises ValidationError for a cursor of another query or scope."""
+        self, *, tag: str | None = None, kind: str | None = None, filter: Mapping[str, Any] | None = None, limit: int = 20,
+        cursor: str | None = None, prefix: str | None = None, order: str = "stored",
+    ) -> Page:  # fmt: skip
+        """Records a page at a time, the last stored first, or with order="occurred" by the time they happened; with `prefix`,
+        those whose ids begin with it. Raises ValidationError for a cursor of another query or scope.
+
+        >>> [record.content for record in memory.list(kind="fact", limit=10)]
+        ['Dana prefers dark mode.']"""
         return self._engine.reading.list(self._scope, tag, kind, filter, limit, cursor, prefix, order=order)
 
     def history(self, id: str) -> Sequence[Version]:
-        """Every version of a record, oldest first. Raises NotFound."""
+        """Every version of a record, oldest first. Raises NotFound.
+
+        >>> [version.action for version in memory.history(receipt.id)]
+        ['added']"""
         return self._engine.reading.history(self._scope, id)
 
     def why(self, query: str, id: str) -> Explanation:
-        """Explain a record's score for a query, feature by feature, and what kept it out where it is no hit. Raises NotFound."""
+        """Explain a record's score for a query, feature by feature, and, where it is no hit, why not. Raises NotFound.
+
+        >>> memory.why("Which theme does Dana like?", receipt.id).rank
+        1"""
         RecallQuery.parse(query)  # refuses what is not text before the id is looked up
         return self._engine.recalling.explain(self._scope, query, id, self._engine.reading.sequence(self._scope, id))
 
     def entities(self, *, kind: str | None = None, limit: int = 100) -> Sequence[Entity]:
         """The people, places, projects and topics that the memories name, the most named first, each with its memories and the
         names it is named together with. `kind` selects one of person, place, project, topic. The newest 5,000 memories and
-        messages are read."""
+        messages are read.
+
+        >>> [(each.name, each.memories) for each in memory.entities()]
+        [('Dana', 1)]"""
         from keepstone.recall.lookups import find_entities
 
         return find_entities(self._engine.store, self._scope, kind, limit)
 
     def costs(self, *, days: int = 30) -> Sequence[SessionCost]:
-        """The tokens that memory took in prompts, by session and day, the newest day first: injected by hooks, and recalled over
-        MCP or counted with `add_cost`. `days` includes today (UTC)."""
+        """The tokens that memories took in prompts, by session and day, the newest day first: injected by hooks, and recalled
+        over MCP or counted with `add_cost`. `days` includes today (UTC).
+
+        >>> sum(each.injected + each.recalled for each in memory.costs(days=7))
+        0"""
         from keepstone.recall.cost import read_costs
 
         return read_costs(self._engine.store, self._engine.clock, self._scope, days)
 
     def add_cost(self, session: str, *, injected: int = 0, recalled: int = 0) -> None:
-        """Count tokens that memory took in the prompts of a session; hooks and the MCP server do it themselves."""
+        """Count tokens that memories took in the prompts of a session. Hooks and the MCP server do this themselves.
+
+        >>> memory.add_cost("monday", injected=350)"""
         from keepstone.recall.cost import add_cost
 
         add_cost(self._engine.store, self._engine.clock, self._scope, session, injected, recalled)
@@ -399,19 +406,25 @@ class Memory:
 
     @property
     def review(self) -> ReviewList:
-        """What a person should look at: quarantined, stale, contradicted, unsupported; `list()` and `resolve()` work through."""
+        """The review list: memories that are quarantined, stale, contradicted or unsupported, for a person to decide about."""
         from keepstone.maintenance.review import ReviewList
 
         return ReviewList(self._engine.store, self._engine.writing, self._scope)
 
     # -- the key-value tier ---------------------------------------------------------------------------------------
     def set(self, key: str, value: Any, *, tag: str = "general") -> Receipt:
-        """Save a value under a key; the old value stays in history. Any JSON value can be saved."""
+        """Save a value under a key; the old value stays in history. Any JSON value can be saved.
+
+        >>> memory.set("user.languages", ["French", "English"]).action
+        'added'"""
         return self._engine.values.set(self._scope, key, value, tag)
 
     def value(self, key: str | None = None, default: Any = None, *, tag: str | None = None) -> Any:
         """The current value of a key, or the default. With `tag` instead of a key: a dictionary of the values of every key with
-        this tag, the last updated first."""
+        this tag, the last updated first.
+
+        >>> memory.value("user.languages", default=[])
+        []"""
         if (key is None) == (tag is None):
             raise ValidationError("value needs either a key or a tag: pass exactly one of them.")
         if tag is not None:
@@ -431,21 +444,32 @@ class Memory:
 
         With `everything`: all that is stored about this user in this tenant, with every agent: memories and their history,
         states, jobs, reviews, audit entries. It answers access requests and cannot be imported. The file is not encrypted: of an
-        encrypted store it is written only with `plaintext`."""
+        encrypted store it is written only with `plaintext`.
+
+        >>> memory.export("dana.jsonl")
+        1"""
         return self._engine.transfer.export(self._scope, path, everything, plaintext, progress)
 
     def import_(self, path: Path, *, source: str | None = None, progress: Progress | None = None) -> ImportReport:
         """Read an export into this scope: all lines or, if any is bad, none. Records that exist are skipped. Sources stay as the
         file has them, none trusted more than its class, and text that reads like instructions is quarantined whatever source the
-        file names; with `source` you vouch for the file, and everything counts as that source's word."""
+        file names. With `source`, you vouch for the file, and all of it has that source.
+
+        >>> lines = memory.export("dana.jsonl")
+        >>> memory.with_scope(user="lee").import_("dana.jsonl").added
+        1"""
         return self._engine.transfer.import_(self._scope, path, source, progress)
 
     def backup(self, path: Path, *, progress: Progress | None = None) -> None:
-        """A consistent copy of the whole store, made while it is in use."""
+        """Write a consistent copy of the whole store while it is in use.
+
+        >>> memory.backup("copy.db")"""
         self._engine.transfer.backup(path, progress)
 
     def close(self) -> None:
-        """Write what is buffered and close the store; a view made by with_scope() leaves it open. Safe to call twice."""
+        """Write what is buffered and close the store; a view made by with_scope() leaves it open. Safe to call twice.
+
+        >>> memory.close()"""
         if self._opened is None or self._opened() is None:
             self._engine.close()
         else:

@@ -56,7 +56,10 @@ def _clean(value: str, what: str, empty: bool) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Who owns a record. Compared exactly (NFC); two scopes never see each other's records."""
+    """Who owns a record. Compared exactly (NFC); two scopes never see each other's records.
+
+    >>> Scope(agent="helper", user="dana")
+    Scope(tenant='local', agent='helper', user='dana')"""
 
     tenant: str = "local"  # the customer or organisation
     agent: str = "default"  # the program that remembers
@@ -83,7 +86,11 @@ FOREIGN_REQUESTS = Scope("keepstone.keys", "requests", "")  # whose audit log ho
 class Record:
     """One memory. `key` names a value that later writes supersede; `parents` are the ids it was derived from; `blocks` are
     those of a message that is more than text, whose content is then their text; `sensitive` are the kinds of sensitive data
-    that were noticed in it and kept."""
+    that were noticed in it and kept.
+
+    >>> record = memory.get(receipt.id)
+    >>> record.kind, record.tag, record.version, record.source
+    ('fact', 'general', 1, 'user')"""
 
     id: str  # unique in its scope
     scope: Scope  # the owner
@@ -121,7 +128,10 @@ class Record:
 @dataclass(frozen=True, slots=True)
 class Message:
     """One message of a conversation, in the shape the Messages API takes: its content is text or a list of blocks. `name` is
-    who spoke, where known; `id` is that of its record, once it is stored."""
+    who spoke, where known; `id` is that of its record, once it is stored.
+
+    >>> Message("user", "I live in Lyon.", name="Dana")["content"]
+    'I live in Lyon.'"""
 
     role: str  # user, assistant, system or tool
     content: str | Sequence[Mapping[str, Any]]  # text, or blocks
@@ -187,7 +197,11 @@ class Passage:
 @dataclass(frozen=True, slots=True)
 class Hit:
     """A recalled record with the parts of its score by name. Of a text longer than a passage (2,000 characters) the record holds
-    the passage that fits the question best, and `passage` says where it stands in the text; `get` returns the whole text."""
+    the passage that fits the question best, and `passage` says where it stands in the text; `get` returns the whole text.
+
+    >>> hit = memory.recall("Which theme does Dana like?")[0]
+    >>> hit.content, hit.score > 0.5
+    ('Dana prefers dark mode.', True)"""
 
     record: Record
     score: float  # 0 to 1: the probability that it answers the question
@@ -207,7 +221,11 @@ class Hit:
 @dataclass(frozen=True, slots=True)
 class Recall(Sequence[Hit]):
     """What a recall found, best first; a sequence of Hit. `left_out` counts hits that the token budget cut, `cut` has
-    their ids, best first; `notes` says in words where the answer is weaker than usual (the embedder failed, for instance)."""
+    their ids, best first; `notes` says in words where the answer is weaker than usual (the embedder failed, for instance).
+
+    >>> found = memory.recall("Which theme does Dana like?")
+    >>> len(found), found.confidence > 0.5
+    (1, True)"""
 
     query: str
     hits: tuple[Hit, ...] = ()  # best first; the recall itself is a sequence of them
@@ -228,7 +246,11 @@ class Recall(Sequence[Hit]):
 
 
 class Context(str):
-    """A block of memories for a prompt: text with its `tokens` (estimated) and the `ids` of the memories in it, in order."""
+    """A block of memories for a prompt: text with its `tokens` (estimated) and the `ids` of the memories in it, in order.
+
+    >>> block = memory.context("Which theme does Dana like?")
+    >>> len(block.ids), block.tokens < 200
+    (1, True)"""
 
     tokens: int
     ids: tuple[str, ...]
@@ -265,10 +287,13 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """What became of a write. `id` is the record that now holds the content; `reasons` say why, in words; `learned` are ids of
+    """The result of a write. `id` is the record that now holds the content; `reasons` say why, in words; `learned` are ids of
     facts that were found in it at once; `usage` is what a model took for it, where one was asked; `retry_after` are the seconds
     after which a write that a limit refused can be tried again. `may_replace` names earlier records that the content may replace:
-    they stay as they are, recall puts the new one before them, and `upkeep.verify` lists them for review."""
+    they stay as they are, recall puts the new one before them, and `upkeep.verify` lists them for review.
+
+    >>> memory.remember("Dana prefers dark mode.").action
+    'duplicate'"""
 
     action: Action  # added, duplicate, merged, superseded, updated, redacted, quarantined or refused
     id: str | None  # the record that now holds the content; None where nothing is stored
@@ -286,7 +311,11 @@ class ForgetReceipt:
     counts what was taken out where (records, versions, words, vectors, derived, summaries, states, jobs …); `summarised` are
     sessions whose stored summary went with one of their messages. `erased` is False where bytes are left for
     now, and `reasons` says which and until when: another process still reads the old pages of the file, a database server has its
-    log, a buffer or an index could not be reached."""
+    log, a buffer or an index could not be reached.
+
+    >>> receipt = memory.forget(receipt.id)
+    >>> receipt.forgotten, receipt.erased
+    (1, True)"""
 
     forgotten: int  # how many records went
     ids: tuple[str, ...] = ()
@@ -298,7 +327,11 @@ class ForgetReceipt:
 
 @dataclass(frozen=True, slots=True)
 class Page(Sequence[Record]):
-    """Some records, newest first; pass `cursor` to `list` for the next page (None: there is none)."""
+    """Some records, newest first; pass `cursor` to `list` for the next page (None: there is none).
+
+    >>> page = memory.list(limit=1)
+    >>> len(page), page.cursor
+    (1, None)"""
 
     records: tuple[Record, ...]
     cursor: str | None = None  # for the next page; None: this is the last

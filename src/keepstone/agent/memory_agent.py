@@ -1,13 +1,4 @@
-"""MemoryAgent: a model with a memory, for chats and for tasks.
-
->>> from keepstone import Memory
->>> memory = Memory.open(":memory:", user="dana")
->>> agent = MemoryAgent(memory, lambda prompt: "Noted.", strategy="buffer")
->>> str(agent.chat("My name is Dana and I prefer dark mode.", session="monday"))
-'Noted.'
->>> memory.value("user.name") is not None
-True
-"""
+"""MemoryAgent: a model with a memory, for chats and for tasks."""
 
 from __future__ import annotations
 
@@ -28,7 +19,14 @@ from keepstone.types import Receipt
 
 
 class MemoryAgent:
-    """A model that remembers: `chat` answers a user, `run` works on a task with tools. Both learn across restarts."""
+    """A model that remembers: `chat` answers a user, `run` works on a task with tools. Both learn across restarts.
+
+    >>> agent = MemoryAgent(memory, lambda prompt: "Noted.", strategy="buffer")  # or "anthropic:NAME", "openai:NAME"
+    >>> str(agent.chat("My name is Dana.", session="monday"))
+    'Noted.'
+    >>> memory.value("user.name")
+    "The user's name is Dana."
+    """
 
     def __init__(
         self,
@@ -80,34 +78,57 @@ class MemoryAgent:
 
     # -- talking --------------------------------------------------------------------------------------------------
     def chat(self, text: str, *, session: str = "default") -> Reply:
-        """Answer what a user says in a session. Raises ModelError if the model cannot answer; memory never stands in the way."""
+        """Answer what a user says in a session. Raises ModelError if the model cannot answer; memory never stands in the way.
+
+        >>> str(agent.chat("I prefer dark mode.", session="monday"))
+        'Noted.'"""
         return effects.run(self._chat(text, session), self._model)
 
     async def achat(self, text: str, *, session: str = "default") -> Reply:
-        """The same on an event loop."""
+        """The same as `chat`, on an event loop.
+
+        >>> str(asyncio.run(agent.achat("I prefer dark mode.")))
+        'Noted.'"""
         return await effects.run_async(self._chat(text, session), self._model)
 
     def stream(self, text: str, *, session: str = "default") -> effects.Stream[Reply]:
-        """The answer piece by piece: iterate over it; its `reply` is there at the end."""
+        """The answer piece by piece: iterate over it; its `reply` is there at the end.
+
+        >>> "".join(agent.stream("I prefer dark mode."))
+        'Noted.'"""
         return effects.Stream(self._chat(text, session), self._model)
 
     def astream(self, text: str, *, session: str = "default") -> effects.AsyncStream[Reply]:
-        """The same on an event loop, with `async for`."""
+        """The same as `stream`, with `async for`.
+
+        >>> async def answer(text):
+        ...     return [piece async for piece in agent.astream(text)]
+        >>> asyncio.run(answer("I prefer dark mode."))
+        ['Noted.']"""
         return effects.AsyncStream(self._chat(text, session), self._model)
 
     def consolidate(self, session: str = "default") -> Receipt | None:
-        """Store what a session came to, when it is over; None if too little was said."""
+        """Store what a session came to, when it is over; None if too little was said.
+
+        >>> agent.consolidate("monday") is None
+        True"""
         return self._access.consolidate(session, self._cheap)
 
     # -- working --------------------------------------------------------------------------------------------------
     def run(self, task: str, *, goal: str | None = None, check: Check | None = None) -> Outcome:
         """Work on a task with the tools until the model ends its turn, or `max_steps` are done. Each step is kept, and how it
         ended becomes an episode that similar tasks begin with. `check` is a function of the model's account that says whether
-        the task was done: False, a text with the reason, or an exception mean that it was not. Without one the model reports."""
+        the task was done: False, a text with the reason, or an exception mean that it was not. Without one the model reports.
+
+        >>> agent.run("Book a table", check=lambda account: "Noted" in account).success
+        True"""
         return effects.run(self._task(task, goal, check), self._model)
 
     async def arun(self, task: str, *, goal: str | None = None, check: Check | None = None) -> Outcome:
-        """The same on an event loop."""
+        """The same as `run`, on an event loop.
+
+        >>> asyncio.run(agent.arun("Book a table", check=lambda account: "the table is taken")).success
+        False"""
         return await effects.run_async(self._task(task, goal, check), self._model)
 
     def _chat(self, text: str, session: str) -> effects.Turn[Reply]:

@@ -157,7 +157,7 @@ class RemoteMemory(RemoteVerbs):
 
 
 class Client(RemoteMemory, Synchronous):
-    """What one agent remembers for one scope, kept by a server: the verbs of Memory over HTTP.
+    """A memory on a server: the verbs of Memory over HTTP.
 
         with Client("http://127.0.0.1:8700", "ks_…") as memory:
             memory.remember("Dana prefers dark mode.")
@@ -207,7 +207,7 @@ class Client(RemoteMemory, Synchronous):
 
 
 class AsyncClient(RemoteMemory, Asynchronous):
-    """What one agent remembers for one scope, kept by a server: the verbs of AsyncMemory over HTTP, without threads.
+    """A memory on a server, for asyncio: the verbs of AsyncMemory over HTTP, without threads.
 
         async with AsyncClient("http://127.0.0.1:8700", "ks_…") as memory:
             await memory.remember("Dana prefers dark mode.")

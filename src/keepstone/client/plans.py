@@ -173,8 +173,8 @@ class Verb(Generic[P, T]):
         async def call_async(*args: Any, **kwargs: Any) -> T:
             return await run_async(plan(*args, **kwargs))
 
-        for right in set(rights) - _BASIC_RIGHTS:
-            call.__doc__ = call_async.__doc__ = f"{like.__doc__}\n\n        Needs a key with the right {right}."
+        if needed := " and ".join(sorted(filter(None, set(rights) - _BASIC_RIGHTS))):
+            call.__doc__ = call_async.__doc__ = f"{like.__doc__}\n\n        Needs a key with the right {needed}."
         self._call, self._call_async = call, call_async
         self.route: Route | None = None
 

@@ -80,39 +80,60 @@ class Conversation:
 
     def add(self, /, role: str, content: str | Sequence[Mapping[str, Any]], **metadata: Any) -> Receipt:
         """Store a message: text, or blocks as the Messages API has them (images by reference). `name=` is who spoke and `at=`
-        when, where it was not just now; everything else is kept with it as metadata. Raises ValidationError, TooLarge."""
+        when, where it was not just now; everything else is kept with it as metadata. Raises ValidationError, TooLarge.
+
+        >>> conversation.add("user", "I live in Lyon.", name="Dana").action
+        'added'"""
         name, at = metadata.pop("name", None), metadata.pop("at", None)
         message = Message(role, content, name=name, at=at, metadata=metadata)
         return self._learner.ingest(self._scope, [message], self._session)[0]
 
     def messages(self, *, max_tokens: int | None = None, max_messages: int | None = None) -> list[ModelMessage]:
         """What to send to a model: the summary of the older part in front, where there is one, then the recent messages as they
-        were. Never more than the limits, never beginning with a tool result whose use is missing."""
+        were. Never more than the limits, never beginning with a tool result whose use is missing.
+
+        >>> conversation.messages(max_tokens=2000)
+        [{'role': 'user', 'content': 'Hello.'}, {'role': 'assistant', 'content': 'Good morning, Dana.'}]"""
         return [ModelMessage(each) for each in self.build(max_tokens=max_tokens, max_messages=max_messages).messages]
 
     def build(self, *, max_tokens: int | None = None, max_messages: int | None = None) -> Built:
-        """The same with the ids of the messages, the tokens they take, and what a model took for a summary."""
+        """The same with the ids of the messages, the tokens they take, and what a model took for a summary.
+
+        >>> len(conversation.build(max_messages=10).ids)
+        2"""
         given = {"max_tokens": max_tokens, "max_messages": max_messages}
         view = check_limits(self._limits, {name: value for name, value in given.items() if value is not None})
         return self._window_builder.build(self._scope, self._session, self._limits, view=view)
 
     def tokens(self) -> int:
-        """About how many tokens `messages()` takes."""
+        """About how many tokens `messages()` takes.
+
+        >>> conversation.tokens() < 50
+        True"""
         return self.build().tokens
 
     def summary(self) -> str:
-        """The summary of the older part; "" while everything fits the window."""
+        """The summary of the older part; "" while everything fits the window.
+
+        >>> conversation.summary()
+        ''"""
         return self.build().summary.text
 
     def last(self, n: int = 10) -> list[Message]:
-        """The last n messages, oldest first."""
+        """The last n messages, oldest first.
+
+        >>> [message.content for message in conversation.last(1)]
+        ['Good morning, Dana.']"""
         count = check_int(n, "n", 0, MAX_MESSAGES)
         found = self._store.message_log.page(self._scope, self._session, limit=count) if count else []
         return [message_of_record(record) for _, record in found]
 
     def search(self, words: str, *, limit: int = 20) -> list[Message]:
         """The newest messages in which all the words stand, oldest first; capitals and endings do not matter. A part of a word or
-        of a number does not match."""
+        of a number does not match.
+
+        >>> [message.role for message in conversation.search("morning")]
+        ['assistant']"""
         wanted = [(word.casefold(), every_term(word)) for word in words.split()] if isinstance(words, str) else []
         if not wanted:
             raise ValidationError(f"words is {words!r:.60}: give at least one word to look for.")
@@ -127,11 +148,17 @@ class Conversation:
 
     def consolidate(self) -> Receipt | None:
         """Store what the session came to (facts about the user, decisions, open tasks) as one memory of kind "summary" that
-        names the messages it was made from. None if too little was said."""
+        names the messages it was made from. None if too little was said.
+
+        >>> conversation.consolidate() is None
+        True"""
         return self._consolidator.consolidate(self._scope, self._session, self._limits.model)
 
     def export(self) -> dict[str, Any]:
-        """The whole conversation as plain data that JSON can hold."""
+        """The whole conversation as plain data that JSON can hold.
+
+        >>> len(conversation.export()["messages"])
+        2"""
         messages = [_to_export(message) for message in self]
         summary = self._window_builder.summary(self._scope, self._session)
         shown = {"text": summary.text, "messages": summary.messages, "by": summary.by} if summary.text else None
@@ -139,7 +166,10 @@ class Conversation:
 
     def import_(self, data: Mapping[str, Any] | str) -> int:
         """Append an exported conversation, all of it or, if anything is wrong, nothing. How many messages: those that the policy
-        for sensitive data refuses are left out."""
+        for sensitive data refuses are left out.
+
+        >>> memory.conversation("copy").import_(conversation.export())
+        2"""
         given = parse_export(data)
         messages = [_from_export(each, at) for at, each in enumerate(given["messages"])]
         summary = _parse_summary(given.get("summary"), len(messages))
@@ -153,7 +183,10 @@ class Conversation:
 
     def clear(self) -> ForgetReceipt:
         """Erase the session's messages and every summary made of them. Facts that were learned from them stay;
-        `memory.forget(session=…)` erases those too."""
+        `memory.forget(session=…)` erases those too.
+
+        >>> conversation.clear().forgotten
+        2"""
         return self._store.forget(self._scope, Selector(session=self._session, kind=MESSAGE, keep_facts=True))
 
     def __len__(self) -> int:
@@ -190,17 +223,27 @@ class Conversations:
 
         Limits: `max_messages` and `max_tokens` of what a model is given, `counter` (a function that counts a text's tokens),
         `model` (for summaries; None: the memory's own, or extracted sentences), `summarise` (False: older messages are only
-        left out)."""
+        left out).
+
+        >>> conversation = memory.conversation("monday", max_tokens=4000)
+        >>> conversation.session
+        'monday'"""
         return self._sessions.open(self._scope, session, limits)
 
     def recent(self, n: int = 20) -> list[Message]:
-        """The last n messages across all sessions, oldest first."""
+        """The last n messages across all sessions, oldest first.
+
+        >>> [message.content for message in memory.conversation.recent(1)]
+        ['Good morning, Dana.']"""
         count = check_int(n, "n", 0, MAX_MESSAGES)
         rows = self._sessions.store.message_log.page(self._scope, None, limit=count) if count else []
         return [message_of_record(record) for _, record in rows]
 
     def list(self, *, limit: int = 100) -> Sequence[Session]:
-        """List the sessions, the one with the newest message first."""
+        """List the sessions, the one with the newest message first.
+
+        >>> [(each.name, each.messages) for each in memory.conversation.list()]
+        [('monday', 2)]"""
         return self._sessions.store.message_log.sessions(self._scope, check_int(limit, "limit", 1, MAX_SESSIONS))
 
     def export_chats(
@@ -209,7 +252,10 @@ class Conversations:
         """Write every conversation and task as a line of chat messages for fine-tuning (JSONL). Returns the number of lines.
 
         `format` is "openai" or "anthropic"; `only_successes` leaves out tasks that failed. The file is not encrypted: of an
-        encrypted store it is written only with `plaintext`."""
+        encrypted store it is written only with `plaintext`.
+
+        >>> memory.conversation.export_chats("chats.jsonl", format="openai")
+        1"""
         return self._sessions.export_chats(self._scope, Path(path), plaintext, format, only_successes)
 
 

@@ -62,7 +62,10 @@ def wrap(
     or Client; `memory.with_scope(user="dana")` for one user's. `session` names the conversation that turns are kept in; None: a
     new one. `max_tokens` is the budget of what is known, 0 for nothing. `save=False` keeps no turn. `place` says where what is
     known stands: with the instructions ("system"), or in front of the user's last words ("user").
-    Raises ConfigurationError, ValidationError."""
+    Raises ConfigurationError, ValidationError.
+
+        client = wrap(OpenAI(), memory, session="monday")
+        client.chat.completions.create(model="gpt-5", messages=[{"role": "user", "content": "Which theme do I like?"}])"""
     bare = vars(client).get(_BARE, client) if hasattr(client, "__dict__") else client
     _check(bare, max_tokens, save, place)
     name = f"chat-{datetime.now(UTC):%Y-%m-%dT%H:%M:%S}-{uuid4().hex[:8]}" if session is None else clean_name(session, "session")

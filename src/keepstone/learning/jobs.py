@@ -175,18 +175,27 @@ class ScopeJobs:
         self._scope = scope
 
     def list(self, *, state: JobState | None = None, limit: int = 100) -> Sequence[Job]:
-        """The jobs, oldest first: waiting, running or failed."""
+        """The jobs, oldest first: waiting, running or failed.
+
+        >>> [(job.number, job.state) for job in memory.jobs.list(state="failed")]
+        []"""
         if state not in (None, "waiting", "running", "failed"):
             raise ValidationError(f"state is {state!r:.40}: use waiting, running or failed.")
         found = self._store.jobs.list(self._scope, state=state, limit=check_int(limit, "limit", 1, 10_000))
         return with_places(self._store.audit_log, self._scope, found)
 
     def run(self, *, progress: Progress | None = None) -> WorkReport:
-        """Process all waiting jobs now, in this process."""
+        """Process all waiting jobs now, in this process.
+
+        >>> memory.jobs.run().done
+        0"""
         return self._queue.run(self._scope, progress)
 
     def retry(self, number: int | None = None) -> int:
-        """Queue one failed job again, or all of them. Returns their number. Raises NotFound."""
+        """Queue one failed job again, or all of them. Returns their number. Raises NotFound.
+
+        >>> memory.jobs.retry()
+        0"""
         count = self._store.jobs.retry(self._scope, None if number is None else self._stored_number(number))
         if number is not None and not count:
             raise NotFound(f"there is no failed job {number} in this scope: list the jobs to see their numbers.")
@@ -194,7 +203,10 @@ class ScopeJobs:
         return count
 
     def drop(self, number: int) -> None:
-        """Remove a job from the queue; its messages stay. Raises NotFound."""
+        """Remove a job from the queue; its messages stay. Raises NotFound.
+
+        >>> for job in memory.jobs.list(state="failed"):
+        ...     memory.jobs.drop(job.number)"""
         if not self._store.jobs.drop(self._scope, self._stored_number(number)):
             raise NotFound(f"there is no job {number} in this scope: list the jobs to see their numbers.")
 

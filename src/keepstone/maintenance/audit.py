@@ -47,16 +47,25 @@ class Audit:
         self._clock = clock
 
     def __call__(self, *, since: Time | None = None, limit: int = 100) -> Sequence[AuditRow]:
-        """List what was done in this scope, newest first. The log holds no content."""
+        """List what was done in this scope, newest first. The log holds no content.
+
+        >>> [(entry.verb, entry.action) for entry in memory.audit(limit=5)]
+        [('remember', 'added')]"""
         return self._lookups.audit(self._scope, since, limit)
 
     def verify(self, *, head: str | None = None) -> ChainReport:
         """Check that the tenant's audit log is what was written: every entry holds a hash of the one before. Keep the report's
-        `head` in another place and pass it to a later check: a log that was rewritten as a whole is then noticed."""
+        `head` in another place and pass it to a later check: a log that was rewritten as a whole is then noticed.
+
+        >>> memory.audit.verify().whole
+        True"""
         return self._store.audit_log.verify(self._scope.tenant, head)
 
     def diff(self, since: Time, until: Time | None = None, *, kinds: Sequence[str] | None = None) -> Diff:
-        """Compare what was known at two times: what was added, changed and removed. `until` None means now."""
+        """Compare what was known at two times: what was added, changed and removed. `until` None means now.
+
+        >>> [record.content for record in memory.audit.diff("2026-01-01").added]
+        ['Dana prefers dark mode.']"""
         start = parse_time(since, "since")
         end = self._clock() if until is None else parse_time(until, "until")
         if end < start:

@@ -67,7 +67,10 @@ class HealthChecker(Retention):
         progress: Progress | None = None,
     ) -> HealthReport:
         """Look for duplicates, echoes, junk, secrets, what is stale, contradicted, orphaned or never recalled, without any model.
-        With a path: in an export of mem0, Letta, LangMem or keepstone. The report's plan says what `fix` would do."""
+        With a path: in an export of mem0, Letta, LangMem or keepstone. The report's plan says what `fix` would do.
+
+        >>> memory.upkeep.health().score
+        100"""
         most = check_int(most, "the limit", 1, 1_000_000)
         if path is None:
             self._accesses.flush()
@@ -77,7 +80,10 @@ class HealthChecker(Retention):
         return examine(items, now=self._clock(), find=self._find, redacts=self._redacts, most=most, progress=progress)
 
     def fix(self, *, checks: Collection[str] | None = None, dry_run: bool = False) -> FixReport:
-        """Carry out the health report's plan, for these checks or all: archive (can be undone), redact, flag for review."""
+        """Carry out the health report's plan, for these checks or all: archive (can be undone), redact, flag for review.
+
+        >>> memory.upkeep.fix(checks=["duplicates"], dry_run=True).archived
+        0"""
         unknown = sorted(set(checks or ()) - set(CHECKS))
         if isinstance(checks, str) or unknown:
             raise ValidationError(f"checks is {(unknown or checks)!r:.60}: use a list of {', '.join(CHECKS)}.")

@@ -83,7 +83,10 @@ class Retention:
     ) -> ArchiveReport:
         """Archive what was neither changed nor read for `older_than` (a timedelta or seconds; a year), or with since="created"
         what is older than that, read or not: of these kinds, or of all but messages; values under keys only where `keyed` is
-        set."""
+        set.
+
+        >>> memory.upkeep.age(older_than=timedelta(days=365), dry_run=True).ids
+        ()"""
         if since not in SINCE:
             raise ValidationError(f"since is {since!r:.40}: use {' or '.join(SINCE)}.")
         self._accesses.flush()  # buffered reads count too
@@ -95,7 +98,10 @@ class Retention:
         )
 
     def lapse(self, *, dry_run: bool = False) -> ArchiveReport:
-        """Archive what has outlived its time to live, so that `purge` can erase it later."""
+        """Archive what has outlived its time to live, so that `purge` can erase it later.
+
+        >>> memory.upkeep.lapse().ids
+        ()"""
         self._undo_future(dry_run)
         return self._archive(self._store.retention.lapsed(self._scope), "expired", dry_run)
 
@@ -103,7 +109,10 @@ class Retention:
         self, *, importance: float = 0.3, reads: int = 1, older_than: timedelta | float = MONTH, dry_run: bool = False
     ) -> ArchiveReport:
         """Archive facts below `importance` that were read at most `reads` times, and were neither changed nor read for
-        `older_than` (a timedelta or seconds; 30 days)."""
+        `older_than` (a timedelta or seconds; 30 days).
+
+        >>> memory.upkeep.fade(importance=0.3, older_than=timedelta(days=30)).ids
+        ()"""
         importance, reads = check_fraction(importance, "importance"), check_int(reads, "reads", 0, 2**53)
         self._accesses.flush()
         before = self._clock() - lifetime(older_than, "older_than", may_be_zero=True)
@@ -112,7 +121,10 @@ class Retention:
 
     def cap(self, most: int, *, kinds: Iterable[str] | None = None, dry_run: bool = False) -> ArchiveReport:
         """Archive what exceeds `most` memories of these kinds (facts, notes, episodes, summaries): the least important, least
-        read, longest untouched first. Values under keys stay."""
+        read, longest untouched first. Values under keys stay.
+
+        >>> memory.upkeep.cap(10_000, dry_run=True).ids
+        ()"""
         most = check_int(most, "most", 0, 2**53)
         chosen = CAPPED if kinds is None else sorted({clean_name(kind, "kinds") for kind in _as_list(kinds)})
         self._accesses.flush()
@@ -120,13 +132,19 @@ class Retention:
         return self._archive(self._store.retention.excess(self._scope, most, chosen), "capped", dry_run)
 
     def archive(self, ids: Iterable[str]) -> ArchiveReport:
-        """Archive these records, as a person decided; unknown ids are left out."""
+        """Archive these records, as a person decided; unknown ids are left out.
+
+        >>> memory.upkeep.archive([receipt.id]).ids == (receipt.id,)
+        True"""
         wanted = dict.fromkeys(clean_name(id, "id") for id in _as_list(ids))
         found = [record for id in wanted if (record := self._store.get(self._scope, id)) is not None]
         return self._archive([record for record in found if record.status != "archived"], "retired")
 
     def archived(self, *, limit: int = 1000) -> Sequence[ArchivedRecord]:
-        """The archived records, the longest archived first, each with its reason and time."""
+        """The archived records, the longest archived first, each with its reason and time.
+
+        >>> [(each.why, each.record.content) for each in memory.upkeep.archived()]
+        []"""
         found = self._store.retention.archived(self._scope, limit=check_int(limit, "the limit", 1, _MAX_ARCHIVED))
         return with_places(self._store.audit_log, self._scope, found, "ticket")
 
@@ -142,12 +160,20 @@ class Retention:
 
     # -- restoring ------------------------------------------------------------------------------------------------
     def undo(self, ticket: int) -> tuple[str, ...]:
-        """Restore what one job archived, by the `ticket` of its report. Returns the restored ids."""
+        """Restore what one job archived, by the `ticket` of its report. Returns the restored ids.
+
+        >>> report = memory.upkeep.archive([receipt.id])
+        >>> memory.upkeep.undo(report.ticket) == report.ids
+        True"""
         stored = self._store.audit_log.number_at(self._scope, check_int(ticket, "ticket", 1, 2**62))
         return tuple(self._store.retention.undo(self._scope, stored))
 
     def restore(self, ids: Iterable[str]) -> int:
-        """Restore these records, unless the same was remembered again. Returns the number restored."""
+        """Restore these records, unless the same was remembered again. Returns the number restored.
+
+        >>> report = memory.upkeep.archive([receipt.id])
+        >>> memory.upkeep.restore(report.ids)
+        1"""
         return self._store.retention.restore(self._scope, [clean_name(id, "id") for id in _as_list(ids)])
 
     def _undo_future(self, dry_run: bool) -> int:
@@ -173,7 +199,10 @@ class Retention:
         trust_clock: bool = False,
     ) -> PurgeReport:
         """Erase what has been archived for longer than `after` (a timedelta or seconds; 30 days); compacted records stay. A clock
-        that jumped ahead is not trusted unless `trust_clock` is set."""
+        that jumped ahead is not trusted unless `trust_clock` is set.
+
+        >>> memory.upkeep.purge(after=timedelta(days=90), dry_run=True).ids
+        ()"""
         known: list[ArchiveReason] = [reason for reason in get_args(ArchiveReason) if reason not in KEPT]
         chosen = known if why is None else list(why)
         unknown = sorted(set(chosen) - set(known))

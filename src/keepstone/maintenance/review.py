@@ -37,7 +37,10 @@ class ReviewList:
 
     def list(self, *, state: ReviewState = "open", limit: int = 100, after: int = 0) -> Sequence[ReviewItem]:
         """The items that wait for a decision, oldest first; `state` lists decided ones ("kept", "corrected", "retired").
-        `after` is the number of the last item that was listed."""
+        `after` is the number of the last item that was listed.
+
+        >>> [(item.number, item.flag, item.record.content) for item in memory.review.list()]
+        []"""
         if state not in REVIEW_STATES:
             raise ValidationError(f"state is {state!r:.40}: use {', '.join(REVIEW_STATES)}.")
         limit, after = check_int(limit, "limit", 1, 10_000), check_int(after, "after", 0, 2**62)
@@ -62,7 +65,10 @@ class ReviewList:
         (it says `content` from now on, the old wording stays in its history) or "retire" (it is archived; upkeep.restore undoes
         it).
 
-        Raises NotFound for a number that is not open, Conflict if the memory was reworded since it was flagged."""
+        Raises NotFound for a number that is not open, Conflict if the memory was reworded since it was flagged.
+
+        >>> for item in memory.review:
+        ...     memory.review.resolve(item.number, "keep")"""
         number, by = check_int(number, "number", 1, 2**62), clean_name(by, "by")
         if decision not in DECISIONS:
             raise ValidationError(f"decision is {decision!r:.40}: use {', '.join(DECISIONS)}.")
@@ -82,7 +88,10 @@ class ReviewList:
 
     def resolve_many(self, numbers: Sequence[int], decision: Decision, *, by: str = "user") -> Sequence[Receipt]:
         """Decide about several items in the same way, "keep" or "retire"; a receipt for each, refused with the reason where the
-        item was decided, reworded or forgotten meanwhile."""
+        item was decided, reworded or forgotten meanwhile.
+
+        >>> memory.review.resolve_many([item.number for item in memory.review], "retire")
+        []"""
         if isinstance(numbers, (int, str, bytes)) or not isinstance(numbers, Sequence) or len(numbers) > _MAX_DECISIONS:
             raise ValidationError(f"numbers must be a list of at most {_MAX_DECISIONS} review numbers, got {numbers!r:.60}.")
         if decision not in ("keep", "retire"):

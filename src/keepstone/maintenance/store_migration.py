@@ -37,7 +37,11 @@ def move_store(
     """Move a whole store, or one tenant of it, into an empty one: files and URLs in either direction.
 
     Neither store may be written to meanwhile. If it is interrupted, the same call goes on; when it returns, every row has been
-    compared. A tenant that is named goes alone, with what was done to the whole store."""
+    compared. A tenant that is named goes alone, with what was done to the whole store.
+
+    >>> memory.backup("old.db")
+    >>> move_store("old.db", "new.db").records
+    1"""
     origin, goal = path_of(source), path_of(target)
     _check(origin, goal)
     chosen = Settings.load(settings)

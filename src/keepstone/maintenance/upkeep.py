@@ -55,11 +55,19 @@ class Upkeep(HealthChecker):
 
     # -- the index of vectors -------------------------------------------------------------------------------------
     def repair_index(self, *, progress: Progress | None = None) -> Repaired:
-        """Add to the vector index what is missing, and remove what should not be there. Raises IndexUnavailable."""
+        """Add to the vector index what is missing, and remove what should not be there.
+
+            report = memory.upkeep.repair_index()
+
+        Raises IndexUnavailable, and ConfigurationError for a memory without an index."""
         return self._indexing().repair(progress)
 
     def rebuild_index(self, *, progress: Progress | None = None) -> int:
-        """Empty the vector index and add every memory again. Returns their number. Raises IndexUnavailable."""
+        """Empty the vector index and add every memory again. Returns their number.
+
+            count = memory.upkeep.rebuild_index()
+
+        Raises IndexUnavailable, and ConfigurationError for a memory without an index."""
         return self._indexing().rebuild(progress)
 
     def _indexing(self) -> Indexing:
@@ -70,12 +78,18 @@ class Upkeep(HealthChecker):
     # -- by a policy ----------------------------------------------------------------------------------------------
     def run(self, policy: Policy = None, *, dry_run: bool = False, progress: Progress | None = None) -> RunReport:
         """Run a policy in every scope of the store, and process the jobs that wait for a model. The policy is a dictionary, a
-        TOML file, or None for the default. Of several processes one runs it; in the others the report's `ran` is False."""
+        TOML file, or None for the default. Of several processes one runs it; in the others the report's `ran` is False.
+
+        >>> memory.upkeep.run({"fade_days": 30, "purge_days": 90}, dry_run=True).ran
+        True"""
         return self._jobs.policy_runner.run(UpkeepPolicy.of(policy), dry_run, progress)
 
     def schedule(self, policy: Policy = None, *, every: timedelta | float = 86_400) -> Scheduler:
         """Run a policy once in each period (a timedelta or seconds) in a thread of this process, until the memory is closed or
-        the scheduler stopped. Of several processes on one store one runs it in each period."""
+        the scheduler stopped. Of several processes on one store one runs it in each period.
+
+        >>> scheduler = memory.upkeep.schedule(every=3600)
+        >>> scheduler.stop()"""
         period, chosen = lifetime(every, "every"), UpkeepPolicy.of(policy)
         run = self._jobs.policy_runner.run
         scheduler = Scheduler(self._store, lambda: run(chosen, False, None), period)
@@ -93,7 +107,10 @@ class Upkeep(HealthChecker):
         progress: Progress | None = None,
     ) -> CompactReport:
         """Condense related memories that were not changed for `older_than` into fewer: by the model, or by their own sentences
-        where there is none. The originals are archived for good, as parents of their digest."""
+        where there is none. The originals are archived for good, as parents of their digest.
+
+        >>> memory.upkeep.compact(older_than=timedelta(days=90), dry_run=True).groups
+        ()"""
         return self._jobs.compactor.compact(
             self._scope, older_than=older_than, kinds=kinds, tag=tag, dry_run=dry_run, progress=progress
         )
@@ -108,7 +125,10 @@ class Upkeep(HealthChecker):
     ) -> VerifyReport:
         """Check memories against newer messages, and against the probes in their metadata for which `handlers` has a function.
         The model that the memory was opened with, if any, looks for contradictions too. What is stale, contradicted or
-        unsupported is added to the review list."""
+        unsupported is added to the review list.
+
+        >>> memory.upkeep.verify(dry_run=True).flags
+        ()"""
         return self._jobs.verifier.verify(
             self._scope, handlers=handlers, stale_after=stale_after, dry_run=dry_run, progress=progress
         )
@@ -117,9 +137,15 @@ class Upkeep(HealthChecker):
         """Embed every record that has no vector yet; with `embedder`, move the store to that one: the new vectors are computed
         while the old ones serve, then the store switches in one transaction.
 
-        An interrupted call continues where it stopped."""
+        An interrupted call continues where it stopped.
+
+        >>> memory.upkeep.reembed().embedded
+        0"""
         return self._jobs.reembedder.run(embedder, progress)
 
     def doctor(self, *, progress: Progress | None = None) -> Diagnosis:
-        """Check the whole store: engine, content hashes, and that text, words and vectors agree."""
+        """Check the whole store: engine, content hashes, and that text, words and vectors agree.
+
+        >>> memory.upkeep.doctor().healthy
+        True"""
         return self._jobs.transfer.doctor(progress)

@@ -30,8 +30,7 @@ _EXPLAINED = 3
 def assert_recalls(memory: Held, query: str, *texts: str, within: int = 5, **options: Any) -> tuple[Hit, ...]:
     """Each text stands in one of the first `within` memories that are recalled; `options` are recall's own. The hits.
 
-    assert_recalls(memory, "Which theme does Dana like?", "dark mode", within=3)
-    """
+    >>> hits = assert_recalls(memory, "Which theme does Dana like?", "dark mode", within=3)"""
     __tracebackhide__ = True
     _needs(texts, "assert_recalls")
     _are_texts(texts)
@@ -46,7 +45,9 @@ def assert_recalls(memory: Held, query: str, *texts: str, within: int = 5, **opt
 
 
 def assert_not_recalled(memory: Held, query: str, *texts: str, **options: Any) -> None:
-    """No memory that is recalled has any of these texts in it; without a text: nothing is recalled at all."""
+    """No memory that is recalled has any of these texts in it; without a text: nothing is recalled at all.
+
+    >>> assert_not_recalled(memory, "What is the capital of Peru?")"""
     __tracebackhide__ = True
     _are_texts(texts)
     hits = memory.recall(query, **options).hits
@@ -60,7 +61,9 @@ def assert_not_recalled(memory: Held, query: str, *texts: str, **options: Any) -
 
 def assert_isolated(memory: Held, others: Held | Iterable[Held], *queries: str, **options: Any) -> None:
     """Others see nothing of what these questions recall: not by asking, not by id, not in a context. That something is recalled
-    at all is asserted too; without it the test would prove nothing."""
+    at all is asserted too; without it the test would prove nothing.
+
+    >>> assert_isolated(memory, memory.with_scope(user="lee"), "Which theme does Dana like?")"""
     __tracebackhide__ = True
     _needs(queries, "assert_isolated")
     views = list(others) if isinstance(others, Iterable) else [others]
@@ -77,7 +80,9 @@ def assert_isolated(memory: Held, others: Held | Iterable[Held], *queries: str, 
 
 
 def assert_within_budget(memory: Held, query: str, max_tokens: int, *texts: str) -> str:
-    """The context of a question has at most so many tokens, and each text is in it. The context."""
+    """The context of a question has at most so many tokens, and each text is in it. The context.
+
+    >>> block = assert_within_budget(memory, "Which theme does Dana like?", 200, "dark mode")"""
     __tracebackhide__ = True
     _are_texts(texts)
     block = memory.context(query, max_tokens=max_tokens)

@@ -72,7 +72,11 @@ class Tasks:
         self._clock = clock
 
     def start(self, task: str, *, goal: str | None = None) -> Task:
-        """Start a task in working memory. The `lessons` of the result are episodes of similar tasks, failures included."""
+        """Start a task in working memory. The `lessons` of the result are episodes of similar tasks, failures included.
+
+        >>> task = memory.tasks.start("Book a table", goal="a table for two on Friday")
+        >>> [lesson.content for lesson in task.lessons]
+        []"""
         check_task(task, goal)
         self._learn_from_cut_off()
         with self._working.lock:
@@ -86,7 +90,11 @@ class Tasks:
         return Task(id, task, session_of(id), tuple(lessons))
 
     def record(self, thought: str, action: str = "", result: str = "") -> Receipt:
-        """Store one step of the current task: it is on disk when this returns. Raises ValidationError without a task."""
+        """Store one step of the current task: it is on disk when this returns. Raises ValidationError without a task.
+
+        >>> task = memory.tasks.start("Book a table")
+        >>> memory.tasks.record("The website is down.", "call the restaurant", "booked for 19:00").action
+        'added'"""
         id, working = _current_task(self._working), self._working
         parts = {"thought": thought, "action": action, "result": result}
         for name, value in parts.items():
@@ -106,7 +114,11 @@ class Tasks:
         return receipt if problem is None else replace(receipt, reasons=(*receipt.reasons, problem))
 
     def end(self, success: bool, outcome: str) -> Receipt:
-        """End the current task: its steps and its outcome become an episode. Raises ValidationError without a task."""
+        """End the current task: its steps and its outcome become an episode. Raises ValidationError without a task.
+
+        >>> task = memory.tasks.start("Book a table")
+        >>> memory.tasks.end(True, "Booked for 19:00 by telephone.").action
+        'added'"""
         id, working = _current_task(self._working), self._working
         if success not in (True, False):
             raise ValidationError(f"success is {success!r:.40}: use True or False.")

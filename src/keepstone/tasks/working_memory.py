@@ -32,7 +32,14 @@ _FIELDS = ("task", "task_id", "goal", "subgoals", "results", "thoughts", "variab
 
 
 class WorkingMemory:
-    """The task under way: its goal and subgoals, results by name, thoughts, variables."""
+    """The task under way: its goal and subgoals, results by name, thoughts, variables.
+
+    >>> working = memory.working
+    >>> working.start("Book a table", goal="a table for two")
+    >>> working.set("day", "Friday")
+    >>> working.save()
+    >>> working.restore(), working.get("day")
+    (True, 'Friday')"""
 
     def __init__(
         self,
@@ -50,7 +57,7 @@ class WorkingMemory:
         self.clear()
 
     def start(self, task: str, *, task_id: str | None = None, goal: str | None = None) -> None:
-        """Begin a task; what was in hand before is put aside."""
+        """Begin a task; the previous content is cleared."""
         check_task(task, goal)
         self.clear()
         self.task = task
@@ -71,15 +78,15 @@ class WorkingMemory:
 
     # -- goals ----------------------------------------------------------------------------------------------------
     def set_goal(self, goal: str) -> None:
-        """What the task is to reach; its subgoals begin anew."""
+        """Set the goal of the task; subgoals are cleared."""
         self.goal, self.subgoals = _text(goal, "a goal"), []
 
     def push(self, subgoal: str) -> None:
-        """Turn to a part of the goal; the last one pushed is the present one."""
+        """Add a subgoal, which is the current one until it is popped."""
         self.subgoals.append(_text(subgoal, "a subgoal"))
 
     def pop(self) -> str | None:
-        """The present subgoal is done; the one before it is the present one again. None if there was none."""
+        """Remove and return the current subgoal; the one before it is current again. None if there was none."""
         return self.subgoals.pop() if self.subgoals else None
 
     @property
@@ -117,7 +124,7 @@ class WorkingMemory:
 
     # -- for a model ----------------------------------------------------------------------------------------------
     def context(self, *, max_tokens: int = 600) -> str:
-        """What is in hand as lines for a prompt, escaped, long values cut, the last thoughts only; "" when nothing is."""
+        """The content as lines for a prompt: escaped, long values cut, the last thoughts only; "" when it is empty."""
         kept: list[str] = []
         spent = 0
         for line in self.lines():
@@ -145,19 +152,19 @@ class WorkingMemory:
 
     # -- across restarts ------------------------------------------------------------------------------------------
     def document(self) -> dict[str, Any]:
-        """Everything in hand as plain data; `load` takes it back."""
+        """The content as plain data; `load` reads it."""
         return {each: copy(getattr(self, each)) for each in _FIELDS}
 
     def load(self, document: Mapping[str, Any]) -> None:
-        """Take in hand what `document` gave, wherever it has been meanwhile; what it leaves out is empty. Raises ValidationError
-        or TooLarge for what is no such document, and leaves everything as it was."""
+        """Replace the content by what `document` returned; fields that are left out are empty. Raises ValidationError or TooLarge
+        for anything else, and changes nothing then."""
         held = _check_document(document)
         self.clear()
         for name, value in held.items():
             setattr(self, name, value)
 
     def save(self, name: str = "default") -> None:
-        """Put it on disk under a name. Raises ValidationError for what JSON cannot hold."""
+        """Store the content under a name. Raises ValidationError for what JSON cannot hold."""
         name = clean_name(name, "the name of a working memory")
         try:
             held = self.document()
@@ -185,7 +192,7 @@ class WorkingMemory:
         return False
 
     def drop(self, name: str = "default") -> bool:
-        """Take what was saved under a name from the disk."""
+        """Delete what was saved under a name."""
         return self._drop(f"working:{clean_name(name, 'the name of a working memory')}")
 
     def __repr__(self) -> str:
