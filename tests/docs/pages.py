@@ -100,7 +100,7 @@ def run_page(page: Path, folder: Path, environment: dict[str, str], servers: Ser
     unknown = {kind for kind, _ in found} - RUN - DATA
     assert not unknown, f"{page.name}: blocks must be one of {sorted(RUN | DATA)}, found {sorted(unknown)}"
     python = "\n".join(body for kind, body in found if kind == "python")
-    environment = environment | servers.variables(read(page), folder, environment)
+    environment = environment | servers.variables(page.read_text(encoding="utf-8"), folder, environment)
     if "keepstone connect" in read(page) or "keepstone import claude-code" in read(
         page
     ):  # it writes into the home folder, and its hooks leave a process for a while
