@@ -36,7 +36,8 @@ class Servers:
         self._stack = ExitStack()
 
     def variables(self, page: str, folder: Path, environment: dict[str, str]) -> dict[str, str]:
-        """The variables that a page's text names (not what the code fills in), and what goes with them. `folder` is where the page's blocks run."""
+        """The variables that a page's text names , not what code fills in, and what goes with them.
+        `folder` is where the page's blocks run."""
         found: dict[str, str] = {}
         if any(name in page for name in (*DATABASES, *ADMIN)):
             server = self._stack.enter_context(PostgresServer(self._folder / "postgres"))
