@@ -116,11 +116,13 @@ def _weights() -> dict[str, int]:
     """The weights of each feature for all kinds, those of "" always added: 24 bits of one number for each, so that one addition
     adds all."""
     lines = _WEIGHTS_PATH.read_text(encoding="utf-8").splitlines()
-    entries = (line.split("\t") for line in lines if not line.startswith("##"))
-    return {
-        feature: sum(int(value) + _OFFSET << shift for value, shift in zip(values, _SHIFTS, strict=True))
-        for feature, *values in entries
-    }
+    entries = [line.partition("\t") for line in lines if not line.startswith("##")]
+    values = np.fromstring("\t".join(entry[2] for entry in entries), dtype=np.int16, sep="\t").reshape(len(entries), len(KINDS))
+    lanes = np.zeros((*values.shape, 3), dtype=np.uint8)  # 24 bits each
+    lanes[:, :, 0] = values + _OFFSET
+    packed, size = lanes.tobytes(), 3 * len(KINDS)
+    starts = range(0, len(packed), size)
+    return {entry[0]: int.from_bytes(packed[at : at + size], "little") for entry, at in zip(entries, starts, strict=True)}
 
 
 def _names(text: str) -> frozenset[str]:
