@@ -1002,11 +1002,11 @@ export class Keepstone {
   metrics(): Promise<string>;
   /** The memories that answer a query, best first, each with the parts of its score. */
   recall(args: RecallBody): Promise<RecallSchema>;
-  /** Explain a record's score for a query, feature by feature, and what kept it out where it is no hit. */
+  /** Explain a record's score for a query, feature by feature, and, where it is no hit, why not. */
   why(args: { "id": string } & WhyBody): Promise<Explanation>;
-  /** What is known about a query, what similar tasks have taught, and what is in hand, as one block for a prompt: fenced, escaped, each line with its date and source, in the order they were stored, within the budget; `tokens` and `ids` of the result say what it takes and holds. `limit` is the maximum number of memories in it; `kinds`, `tag` and `min_trust` select them as in recall(). */
+  /** Memories about a query, lessons of similar tasks and the working memory as one block for a prompt: fenced, escaped, each line with its date and source, in the order they were stored, within the budget. `tokens` of the result is its size and `ids` are the memories in it. `limit` is the maximum number of memories in it; `kinds`, `tag` and `min_trust` select them as in recall(). */
   context(args: ContextBody): Promise<ContextResult>;
-  /** The rules of remembering for a model with the memory tools, with examples and the tags in use. With a query, or a task under way, what is known for it follows: task, goal, what was done already, memories. */
+  /** Instructions for a model with the memory tools, with examples and the tags in use. With a query, or while a task runs, its context follows: task, goal, steps done, memories. */
   systemPrompt(args?: SystemPromptBody): Promise<SystemPromptResult>;
   /** The schemas of the memory tools for a model; with the forget tool if it is allowed. */
   tools(args?: { "allow_forget"?: boolean; "format"?: "anthropic" | "openai" }): Promise<ToolsResult>;
@@ -1014,11 +1014,11 @@ export class Keepstone {
   callTool(args: { "name": string } & CallToolBody): Promise<{ [name: string]: JsonValue }>;
   /** What an agent's next request to its model shows of memory: the messages, the system prompt and the recalled block. */
   agentPrompt(args: AgentPromptBody): Promise<GatheredMemory>;
-  /** Store one memory and say what became of it. When this returns, the content is on disk. */
+  /** Store one memory. When this returns, the content is on disk; `action` of the receipt is what was done with it. */
   remember(args: { "idempotency-key"?: (string | null) } & RememberBody): Promise<Receipt>;
   /** Records in pages, the last stored first, or with order=occurred what happened last. `filter` is a JSON object of conditions on the metadata; `key` alone selects the current record of a key. */
   list(args?: { "tag"?: (string | null); "kind"?: (string | null); "filter"?: (string | null); "key"?: (string | null); "limit"?: number; "cursor"?: (string | null); "prefix"?: (string | null); "order"?: string }): Promise<PageSchema>;
-  /** Store up to 100 memories in one transaction, all or none; an item is text or remember()'s arguments. */
+  /** Store up to 100 memories in one transaction; an item is text or the arguments of `remember`. An item that cannot be stored is refused in its own receipt; the others are stored. */
   rememberMany(args: RememberManyBody): Promise<RememberManyResult>;
   /** Change a record; earlier versions stay in its history. With If-Match, only if it still has that version. */
   update(args: { "id": string; "if-match"?: (string | null) } & UpdateBody): Promise<Receipt>;
@@ -1026,9 +1026,9 @@ export class Keepstone {
   forgetOne(args: { "id": string; "if-match"?: (string | null) }): Promise<ForgetReceipt>;
   /** A record by its id. Its ETag is its version. */
   get(args: { "id": string; "if-none-match"?: (string | null) }): Promise<Record>;
-  /** Say whether a recalled memory helped. Each time moves its importance by 0.1, by 0.4 at most altogether, so what helps ranks a little higher and is kept longer; `why` shows it. */
+  /** Rate a recalled memory. Each call moves its importance by 0.1, at most by 0.4 in all: what helped ranks a little higher and is kept longer. `why` shows the effect. */
   feedback(args: { "id": string } & FeedbackBody): Promise<Receipt>;
-  /** Move a fact, note or value with its history to a wider scope, such as from a project to the user (`to={"agent": "default"}`) or to a team (`to={"user": "team"}`). It stands on its own there: forgetting what it was learned from no longer reaches it. */
+  /** Move a fact, note or value with its history to a wider scope, such as from a project to the user (`to={"agent": "default"}`) or to a team (`to={"user": "team"}`). Forgetting what it was learned from no longer erases it there. */
   promote(args: { "id": string } & PromoteBody): Promise<Receipt>;
   /** Move a memory to a narrower scope, as `promote` does to a wider one. */
   demote(args: { "id": string } & DemoteBody): Promise<Receipt>;
@@ -1042,11 +1042,11 @@ export class Keepstone {
   history(args: { "id": string }): Promise<HistoryResult>;
   /** The people, places, projects and topics that the memories name, the most named first, each with its memories and the names it is named together with. `kind` selects one of person, place, project, topic. The newest 5,000 memories and messages are read. */
   entities(args?: { "kind"?: (string | null); "limit"?: number }): Promise<EntitiesResult>;
-  /** The tokens that memory took in prompts, by session and day, the newest day first: injected by hooks, and recalled over MCP or counted with `add_cost`. `days` includes today (UTC). */
+  /** The tokens that memories took in prompts, by session and day, the newest day first: injected by hooks, and recalled over MCP or counted with `add_cost`. `days` includes today (UTC). */
   costs(args?: { "days"?: number }): Promise<CostsResult>;
-  /** Count tokens that memory took in the prompts of a session; hooks and the MCP server do it themselves. */
+  /** Count tokens that memories took in the prompts of a session. Hooks and the MCP server do this themselves. */
   addCost(args: AddCostBody): Promise<EmptySchema>;
-  /** The scopes of this tenant, each with its counts, size and last activity. A scope whose names differ from another's in case or spaces only names that one. */
+  /** The scopes of this tenant, each with its counts, size and last activity. `resembles` names scopes whose names differ only in case or spaces. */
   scopes(): Promise<ScopesResult>;
   /** The values of a tag, by key. */
   values(args: { "tag": string }): Promise<ValuesResult>;
@@ -1074,7 +1074,7 @@ export class Keepstone {
   recent(args?: { "n"?: number }): Promise<RecentResult>;
   /** List the sessions, the one with the newest message first. */
   sessions(args?: { "limit"?: number }): Promise<SessionsResult>;
-  /** Keep a text as it is, as a note, and look for facts in it as `ingest` does. */
+  /** Store a text as it is, as a note, and extract facts from it as `ingest` does. */
   learn(args: LearnBody): Promise<Receipt>;
   /** Every conversation and task as a line of chat messages, for fine-tuning. */
   exportChats(args?: { "format"?: "openai" | "anthropic"; "only_successes"?: boolean; "plaintext"?: boolean }): Promise<string>;
