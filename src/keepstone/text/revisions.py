@@ -153,6 +153,7 @@ def _subject(text: str, names: frozenset[str]) -> str:
     return ""
 
 
+_SPEAKER = re.compile(r"\b(?:i|me|we|us|mine|ours)\b")  # "my brother" alone is of the brother
 _NAMES_SOMEBODY = re.compile(r"\b(?:name is|name's|(?:am|is|are) called|call me)\b", re.IGNORECASE)
 _OF_A_NAME = re.compile(r"\b(?:(?:sur|nick)?names?|named|name's|call(?:s|ed)?|known as)\b", re.IGNORECASE)
 
@@ -366,7 +367,7 @@ def leaves_standing(older: str, newer: str) -> bool:
     if _NAMES_SOMEBODY.search(newer[:_MAX_CHARS]) and not _OF_A_NAME.search(older[:_MAX_CHARS]):
         return True
     old, new = read_statement(older), read_statement(newer)
-    return new.probability("past", "wish", "addition") > 0.7 or _other_speaker(old, new)
+    return new.probability("past", "wish", "addition") > 0.7 or _other_speaker(old, new) or _other_person(old, new, newer)
 
 
 def kind_features(vectors: VectorPoints, older: tuple[float, ...], newer: tuple[float, ...]) -> tuple[float, ...]:
@@ -402,6 +403,13 @@ def pair_features(vectors: VectorPoints, older: str, newer: str, question: str |
         max(-MAX_LOGIT, min(MAX_LOGIT, read)),
         1.0,
     )
+
+
+def _other_person(old: StatementReading, new: StatementReading, newer: str) -> bool:
+    """Whether the newer one begins with a person whom the older one does not name, and says nothing of the speaker."""
+    if not new.subject or new.subject in old.names | old.kin:
+        return False
+    return not (_SPEAKER if new.subject in new.kin else _SELF).search(newer[:_MAX_CHARS].lower())
 
 
 def _other_speaker(old: StatementReading, new: StatementReading) -> bool:

@@ -194,8 +194,9 @@ def _replace(db: Transaction, context: WriteContext, local: RecordExport, row: I
     moved = (was.content, was.key) != (record.content, record.key)
     if moved:
         remove_words(db, context, sequence, was.content, was.key)
-    for statement in ("record_delete", "history_delete", "lineage_drop"):
-        db.run(statement, (sequence,))
+    db.run("record_delete", (sequence,))
+    db.run("history_delete", (sequence,))
+    db.run("lineage_drop", (sequence,))
     record_export.insert_record(db, context, sequence, row)
     db.run("record_changed", (sequence, number))
     if not moved:
