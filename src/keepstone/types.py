@@ -302,7 +302,7 @@ class Receipt:
     learned: tuple[str, ...] = ()  # ids of facts found in it at once
     usage: Usage | None = None
     retry_after: float | None = None  # seconds after which a refused write can be tried again
-    may_replace: Mapping[str, float] = field(default_factory=dict, hash=False)  # id of an earlier record -> the probability, surest first
+    may_replace: Mapping[str, float] = field(default_factory=dict, hash=False)  # id of an earlier record -> the probability
 
 
 @dataclass(frozen=True, slots=True)

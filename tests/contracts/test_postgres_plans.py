@@ -205,6 +205,7 @@ def use(store: PostgresStore) -> None:
     near = clustered(1, 3)[0]
     ids = [record.id for _, record in store.list(scope, ListQuery(limit=100, exclude_kind="message"))]
     first, sequence = ids[0], store.sequence_of(scope, ids[0]) or 0
+    store.list(scope, ListQuery(order="occurred"))
     store.list(scope, ListQuery(tag="tag1", kind="fact", session="s2", filter=parse({"n": {"gt": 3}})))
     store.get(scope, first), store.by_key(scope, "key1"), store.fetch(scope, [sequence]), store.count(scope), store.tags(scope)
     store.history(scope, first), store.audit(scope), store.stamp(scope), store.changes(scope, 0), store.changes(scope, sequence)

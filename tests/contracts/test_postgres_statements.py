@@ -35,6 +35,7 @@ SHARED = {
     "job",
     "index",
     "review",
+    "listed",
 }  # beginnings and conditions of others, never run as they are
 WHOLE = {"tenants_all", "tenants_jobs", "tenants_pending"}  # the names of the tenants: what looks past one of them
 SCRIPTS = {"grants", "index_make", "index_drop"}  # what cannot be prepared is run

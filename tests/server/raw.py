@@ -102,10 +102,10 @@ class Guest:
     before: list[Any] = field(default_factory=list)
 
     def holds(self) -> list[Any]:
-        """All that is kept of them: records with their versions, sessions, states."""
+        """All that is kept of them: records with their versions, sessions, states but those that count tokens."""
         store = self.server.engine.store
         records = [(each.id, each.version, each.status) for each in self.memory.list(limit=100)]
-        states = sorted(name for name, _ in store.unguarded_states.all(self.memory.scope))
+        states = sorted(name for name, _ in store.unguarded_states.all(self.memory.scope) if not name.startswith("cost:"))
         return [records, len(self.memory.review.list()), [each.name for each in self.memory.conversation.list()], states]
 
     def unharmed(self) -> None:

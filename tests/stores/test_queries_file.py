@@ -76,7 +76,7 @@ def test_a_query_has_no_hole_but_the_filter(name: str) -> None:
 def test_only_searches_take_a_filter() -> None:
     filtered = {name for name in list(QUERIES.texts) if "{filter}" in QUERIES.texts[name]}
     searches = {"search_filter", "words_search", "recent_search", "vectors_walk", "passages_walk"}
-    assert filtered == {"record_page", "record_matching", *searches}
+    assert filtered == {"listed", "record_page", "record_page_occurred", "record_matching", *searches}
 
 
 @pytest.fixture(scope="module")
@@ -89,7 +89,9 @@ def db() -> Iterator[apsw.Connection]:
     connection.close()
 
 
-@pytest.mark.parametrize("name", [name for name in list(QUERIES.texts) if name not in {"state", "search_filter", *TEMPORARY}])
+@pytest.mark.parametrize(
+    "name", [name for name in list(QUERIES.texts) if name not in {"state", "search_filter", "listed", *TEMPORARY}]
+)
 def test_every_statement_fits_the_schema(db: apsw.Connection, name: str) -> None:
     rest: str | None = QUERIES.texts[name].replace("{filter}", "TRUE").replace("{order}", "DESC")
     while rest is not None:
