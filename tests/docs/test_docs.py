@@ -17,7 +17,7 @@ from tests.docs.answers import LOST, answer
 from tests.docs.pages import FRAMEWORKS, PAGES, ROOT, blocks, framework_of, run_page
 from tests.docs.servers import Servers
 
-MAX_WORDS = 70_000  # without the reference, whose text comes from the code
+MAX_WORDS = 52_000  # without the reference, whose text comes from the code
 
 
 @pytest.fixture(scope="module")

@@ -66,7 +66,7 @@ class ReplacedRecords:
         def fetch(slots: Slots) -> Sequence[Record | None]:
             return self._store.fetch(scope, view.sequences[slots].tolist())
 
-        return find_replaced(view, draft.content, draft.vector, micros(draft.occurred_at), fetch, self._pairs.of())
+        return find_replaced(view, draft.content, draft.vector, micros(draft.occurred_at), fetch)
 
 
 class Lookups:

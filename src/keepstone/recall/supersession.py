@@ -29,7 +29,7 @@ _MAX_OLDER = 2  # best hits whose replacements are looked for
 _MAX_COMPARED = 160  # candidates with the highest sums that may replace them
 _MAX_READ = 3  # later statements that are read for each
 _MIN_POINTS = 4.0  # by vectors, from which a pair is read
-_MAX_EARLIER = 8  # earlier statements that a new one is compared with
+_MAX_EARLIER = 3  # earlier statements that a new one is compared with
 _MAX_KEPT = 16_384  # judgements of a reader that are kept
 _OF_THE_PAST = re.compile(
     r"\b(?:did|used to|before|previous(?:ly)?|former(?:ly)?|earlier|originally|at first|back then|back when|in the past|until"
@@ -118,7 +118,6 @@ def find_replaced(
     vector: Vector,
     said_at_micros: int,
     fetch: Callable[[Slots], Sequence[Record | None]],
-    read: ReadPair | None,
 ) -> dict[str, float]:
     """Earlier records that a statement, just stored, may replace, each with the probability; the surest first."""
     model = load_model()
@@ -131,7 +130,7 @@ def find_replaced(
         if record is not None:
             rival = float(np.delete(points, at).max(initial=-np.inf)) - float(points[at])
             pair = (VectorPoints(float(points[at]), change, rival), record.content, text)
-            found[record.id] = round(revision_probabilities([pair], read=read)[0], 4)
+            found[record.id] = round(revision_probabilities([pair])[0], 4)
     return dict(sorted(((id, each) for id, each in found.items() if each >= MIN_CLAIM), key=lambda entry: -entry[1]))
 
 

@@ -154,7 +154,7 @@ class WriteFlow:
         ]
         if self.embedder is not None and not all(draft.vector is not None for draft in drafts):
             receipts = self._embed_late(scope, drafts, receipts)
-        if not bulk:
+        if len(drafts) == 1 and not bulk:
             receipts = [self._with_replaced(scope, draft, receipt) for draft, receipt in zip(drafts, receipts, strict=True)]
         for at, receipt in sorted(refused.items()):
             receipts.insert(at, receipt)
