@@ -217,3 +217,14 @@ def test_what_is_not_a_text_is_refused(embedder: StaticEmbedder) -> None:
         embedder.embed(["tea", 5])  # type: ignore[list-item]
     with pytest.raises(EmbedderError, match="got one string"):
         embedder.embed("tea")
+
+
+def test_odd_names_do_not_make_an_english_text_unknown() -> None:
+    texts = [
+        "Viktor Daki sends parcel zqp2t0n128q with 3007 screws to Wanda Nabesa.",
+        "Anouk Yotatapa sends parcel zqp2t0n186q with 81073 screws to Mina Vitajobe.",
+        "Yusuf Pokadoto sends parcel zqp2t0n204q with 85855 screws to Mina Fadowa.",
+    ]
+    embedder = StaticEmbedder()
+    assert all(embedder.knows(text) for text in texts)
+    assert not embedder.knows("Kde bydlím já teď?")

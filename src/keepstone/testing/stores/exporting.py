@@ -115,7 +115,8 @@ class ExportingContract(NeedsStore):
         """Two scopes stand for two stores: versions of both are kept, texts that one erased go, forgetting wins."""
 
         def carry(id: str, source: Scope, target: Scope) -> int:
-            row = packed(next(iter(bound.export_records(source, [id]))))
+            (archive,) = bound.export_records(source, [id])
+            row = packed(archive)
             return bound.import_records(target, [replace(row, stamp=bound.audit_log.stamps(source, [id])[id])])[0]
 
         id = add_id(bound, "The meeting is on Monday.", source="web:a")
