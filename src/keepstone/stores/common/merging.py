@@ -82,7 +82,7 @@ def merge_rows(db: Transaction, context: WriteContext, rows: Sequence[ImportRow]
 
 def _merge_row(db: Transaction, context: WriteContext, row: ImportRow) -> tuple[bool, bool]:
     scope, id, stamp = Scope(*context.owner), row.archive.record.id, row.stamp or Stamp(instant(context.now))
-    local = next(iter(record_export.export_records(db, scope, context.scope, [id])), None)
+    (local,) = [*record_export.export_records(db, scope, context.scope, [id])] or [None]  # read to the end: an open row locks
     if local is None:
         merged, conflict = row.archive, False
     else:
