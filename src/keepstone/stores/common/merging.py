@@ -82,7 +82,8 @@ def merge_rows(db: Transaction, context: WriteContext, rows: Sequence[ImportRow]
 
 def _merge_row(db: Transaction, context: WriteContext, row: ImportRow) -> tuple[bool, bool]:
     scope, id, stamp = Scope(*context.owner), row.archive.record.id, row.stamp or Stamp(instant(context.now))
-    (local,) = [*record_export.export_records(db, scope, context.scope, [id])] or [None]  # read to the end: an open row locks
+    found = list(record_export.export_records(db, scope, context.scope, [id]))  # read to the end: an open row locks
+    local = found[0] if found else None
     if local is None:
         merged, conflict = row.archive, False
     else:
