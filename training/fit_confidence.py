@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -94,7 +94,7 @@ def ask(
         ranking = engine.recalling.rank(scope, query)
         if ranking.confidence.evidence is None or not len(ranking.order):
             continue
-        best = ranking.order[:FIRST]
+        best = ranking.order[: FIRST if reader is None else MAX_READ_HITS]
         records = engine.store.fetch(scope, ranking.sequences(best))
         right = tuple(record is not None and not labels.get(record.id, set()).isdisjoint(question.gold) for record in records)
         behind = tuple(float(ranking.sums[best[0]] - ranking.sums[at]) for at in best)
@@ -102,9 +102,8 @@ def ask(
         model = confidence.choose_model(ranking.question, is_message)
         row = Row(ranking.confidence.evidence, right, behind, question.kind, store, model, question.weight)
         if reader is not None and model != "other":
-            three = best[:MAX_READ_HITS]
-            texts = [f"{each.name}: {each.content}" if each.name else each.content for each in records[: len(three)] if each]
-            logits = tuple(ranking.confidence.logits(ranking.sums[three]).tolist())
+            texts = [f"{each.name}: {each.content}" if each.name else each.content for each in records if each]
+            logits = tuple(ranking.confidence.logits(ranking.sums[best]).tolist())
             any_logit = confidence.to_logit(ranking.confidence.any)
             row = replace(row, logits=logits, any_logit=any_logit, read=tuple(reader(question.text, texts)))
         rows.append(row)
@@ -283,19 +282,55 @@ def report(rows: Sequence[Row], stores: Iterable[str], title: str) -> None:
 def fit_reader() -> dict[str, dict[str, float]]:
     """How much the reader counts beside the own logit, for a hit and for any, with the other weights in force."""
     rows = [row for row in everyday_rows(Reader()) if row.read]
-    bound = confidence.MAX_LOGIT
-    hits = [
-        (own, min(max(read, -bound), bound), right, row.weight)
-        for row in rows
-        for own, read, right in zip(row.logits, row.read, row.right, strict=False)
-    ]
-    best = [(row.any_logit, min(max(*row.read, -bound), bound), any(row.right), row.weight) for row in rows]
-    found = {}
-    for name, entries in (("any", best), ("hit", hits)):
-        values = np.array(entries, dtype=np.float64)
-        weights = fit(values[:, :2], values[:, 2] > 0, values[:, 3])
-        found[name] = {key: round(float(value), 4) for key, value in zip(("own", "read", "constant"), weights, strict=True)}
+    found = _fit_reader(rows)
+    sure = np.concatenate([_judge(part, _fit_reader(rest)) for part, rest in _left_out(rows)])
+    kinds = np.array([row.kind for part, _ in _left_out(rows) for row in part])
+    own = np.array([row.weight == 1.0 for part, _ in _left_out(rows) for row in part])
+    answerable, parts = own & (kinds == "answerable"), ("unrelated", "premise", "attribute")
+    print(
+        "reader, each person left out:", {kind: round(auroc(sure[answerable], sure[own & (kinds == kind)]), 3) for kind in parts}
+    )
+    for level in (0.15, 0.2, 0.25, 0.3, 0.35, 0.4):
+        silent = {kind: round(float((sure[own & (kinds == kind)] < level).mean()), 3) for kind in parts}
+        print(f"  below {level}: {(sure[answerable] < level).mean():.3f} of the answerable; silent: {silent}")
     return found
+
+
+def _left_out(rows: Sequence[Row]) -> Iterator[tuple[list[Row], list[Row]]]:
+    """The rows of each store, and those of the others."""
+    for store in dict.fromkeys(row.store for row in rows):
+        yield [row for row in rows if row.store == store], [row for row in rows if row.store != store]
+
+
+def _fit_reader(rows: Sequence[Row]) -> dict[str, dict[str, float]]:
+    hits = [
+        (own, _bounded(read), right, row.weight)
+        for row in rows
+        for own, read, right in zip(row.logits, row.read, row.right, strict=True)
+    ]
+    found = {"hit": _weights(hits)}
+    best = []
+    for row in rows:
+        blended = found["hit"]["own"] * np.array(row.logits) + found["hit"]["read"] * np.array([*map(_bounded, row.read)])
+        first = np.argsort(-blended)[:FIRST]
+        best.append((row.any_logit, _bounded(max(row.read)), any(row.right[at] for at in first), row.weight))
+    return {"any": _weights(best), **found}
+
+
+def _judge(rows: Sequence[Row], weights: dict[str, dict[str, float]]) -> Values:
+    any = weights["any"]
+    logits = [any["own"] * row.any_logit + any["read"] * _bounded(max(row.read)) + any["constant"] for row in rows]
+    return 1 / (1 + np.exp(-np.array(logits)))
+
+
+def _bounded(logit: float) -> float:
+    return min(max(logit, -confidence.MAX_LOGIT), confidence.MAX_LOGIT)
+
+
+def _weights(entries: Sequence[tuple[float, float, bool, float]]) -> dict[str, float]:
+    values = np.array(entries, dtype=np.float64)
+    weights = fit(values[:, :2], values[:, 2] > 0, values[:, 3])
+    return {key: round(float(value), 4) for key, value in zip(("own", "read", "constant"), weights, strict=True)}
 
 
 def main() -> None:
@@ -303,7 +338,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--longmemeval", type=Path)
     parser.add_argument("--dry-run", action="store_true", help="print the weights, do not write them")
+    parser.add_argument("--reader-only", action="store_true", help="fit only how much the reader counts")
     options = parser.parse_args()
+    if options.reader_only:
+        document = json.loads(WEIGHTS.read_text(encoding="utf-8"))
+        document["reader"] = fit_reader()
+        print(json.dumps(document["reader"]))
+        WEIGHTS.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+        return
     people, languages = everyday_rows(), language_rows()
     personas, conversations = persona_rows(), conversation_rows(options.longmemeval)
     rows = [*people, *languages, *personas, *conversations]

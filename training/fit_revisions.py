@@ -306,9 +306,7 @@ class Pairs:
     labels: NDArray[np.float64]
 
 
-def judged_pairs(
-    person: Person, model: revisions.RevisionModel, embedder: Embedder, asked: bool, read: revisions.ReadPair | None
-) -> Pairs:
+def judged_pairs(person: Person, model: revisions.RevisionModel, embedder: Embedder, asked: bool, reader: Reader | None) -> Pairs:
     """The pairs that recall would read: of each question the statements most like it, with the later ones that have most
     points; or without questions, of every statement."""
     told = [*person.statements, *(each for pair in person.contradictions for each in (pair.old, pair.new) if not asked)]
@@ -321,18 +319,17 @@ def judged_pairs(
     changes = model.change_points(vectors)
     rows: list[tuple[float, ...]] = []
     labels: list[bool] = []
-    judged: dict[tuple[str, str], float] = {}
 
     def take(older: int, points: Matrix, question: str | None) -> None:
-        for newer in np.argsort(-points)[: _READ if read is None else _READ_TEXTS].tolist():
-            if np.isfinite(points[newer]):
-                rival = float(np.delete(alone[:, newer], older).max() - alone[older, newer])
-                parts = revisions.VectorPoints(float(points[newer]), float(changes[newer]), rival)
-                pair = told[older].text, told[newer].text
-                if read is not None and pair not in judged:
-                    judged[pair] = read(*pair)
-                rows.append(revisions.pair_features(parts, *pair, question, judged.get(pair, 0.0)))
-                labels.append((told[older].id, told[newer].id) in replaced)
+        best = np.argsort(-points)[: _READ if reader is None else _READ_TEXTS]
+        best, old = best[np.isfinite(points[best])], told[older].text
+        texts = [told[newer].text for newer in best]
+        logits = [0.0] * len(best) if reader is None else reader.replaces(old, texts, question or "")
+        for newer, text, logit in zip(best.tolist(), texts, logits, strict=True):
+            rival = float(np.delete(alone[:, newer], older).max() - alone[older, newer])
+            parts = revisions.VectorPoints(float(points[newer]), float(changes[newer]), rival)
+            rows.append(revisions.pair_features(parts, old, text, question, logit))
+            labels.append((told[older].id, told[newer].id) in replaced)
 
     if not asked:
         for older in range(len(told)):
@@ -385,12 +382,9 @@ def main() -> None:
     people = load_people("development")
     weights = {}
     reader = Reader()
-    for name, read in (
-        ("asked", None),
-        ("unasked", None),
-        ("unasked_read", lambda older, newer: reader.replaces(older, [newer])[0]),
-    ):
-        pairs = [judged_pairs(person, model, embedder, name == "asked", read) for person in people]
+    for name in ("asked", "asked_read", "unasked", "unasked_read"):
+        asked, read = not name.startswith("un"), reader if name.endswith("_read") else None
+        pairs = [judged_pairs(person, model, embedder, asked, read) for person in people]
         print(f"{sum(len(each.labels) for each in pairs)} pairs, {name}:")
         weights[name] = fit_judgement(pairs)
     write_model(model, weights)

@@ -28,12 +28,14 @@ from keepstone.embedders.reader import MODEL_FOLDER
 from keepstone.embedders.static import pack_rows
 from keepstone.embedders.wordpiece import WordPiece
 from training.personas import Persona, Question, make_persona, vary
+from training.plain_pairs import plain_pairs
 from training.relations import load_relations
 from training.revision_pairs import revision_pairs
+from training.update_rows import Stores, load_updates
 
-PERSONAS = 3000
+PERSONAS = 1300
 VOCABULARY = 13_000
-LENGTH, QUESTION = 128, 32  # tokens
+LENGTH = 128  # tokens
 Pair = tuple[str, str, int]
 
 
@@ -175,10 +177,13 @@ def main() -> None:
     pairs: list[Pair] = []
     for _ in range(options.personas):
         pairs += persona_pairs(make_persona(relations, rng, rng.randint(6, 30), rng.randint(2, 10)), rng)
+    of_updates, replacements = Stores(load_updates()).pairs(rng)
+    pairs += [*of_updates, *plain_pairs(rng)]
     everyday = len(pairs)
     pairs += public_pairs(options.data, rng)
     answers = len(pairs)
     pairs += revision_pairs(relations, rng)
+    pairs += replacements
     judged = json.loads(options.judge.read_text(encoding="utf-8")) if options.judge else []
     scored = [(entry["question"], hit[0], 0) for entry in judged for hit in entry["hits"]]
     print(

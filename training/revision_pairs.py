@@ -14,9 +14,10 @@ from training.fit_revisions import PEOPLE, changes, episodes, fill, of_person
 from training.personas import PEOPLE as NAMES
 from training.personas import tidy, vary
 from training.relations import Relation
+from training.update_rows import with_question
 
-SCENES = 45_000
-_ROUNDS = 80  # times that each row of the two tables is drawn
+SCENES = 40_000
+_ROUNDS = 50  # times that each row of the two tables is drawn
 _APART = 12  # rows of changes.tsv between two that are surely about different things
 _OF_SELF = re.compile(r"\b(?:I|we|my|our|me|us)\b", re.IGNORECASE)
 _RELATIVES = [person for person in PEOPLE if person not in NAMES and " " in person]
@@ -53,6 +54,12 @@ def _scene(relations: list[Relation], others: list[str], rng: Random) -> Iterato
         older = tidy(fill(rng.choice(relation.about), value, other, person))
     else:
         older = fill(rng.choice(relation.statements if rng.random() < 0.85 else relation.changes), value, other)
+    asked = tidy(fill(rng.choice(relation.questions_about if person else relation.questions), "", "", person))
+    asked = asked if rng.random() < 0.6 else ""
+
+    def first() -> str:
+        shown = vary(older, rng)
+        return with_question(asked, shown) if asked else shown
 
     def revision(of: str = "", by: Relation = relation) -> str:
         forms = rng.choice((by.changes, by.changes, by.changes, by.corrections, by.ends, by.ends))
@@ -62,7 +69,7 @@ def _scene(relations: list[Relation], others: list[str], rng: Random) -> Iterato
 
     for _ in range(2):
         known_as = rng.choice(_RELATIVES) if person in NAMES and rng.random() < 0.3 else person
-        yield vary(older, rng), _surrounded(vary(revision(known_as), rng), others, rng), 1
+        yield first(), _surrounded(vary(revision(known_as), rng), others, rng), 1
     # A relative may be the person who was named before: only two names, or two relatives, are surely two people.
     stranger = next(name for name in iter(lambda: _person(rng), None) if name != person and (name in NAMES) >= (person in NAMES))
     far = [each for each in rng.sample(relations, 6) if _is_far(each, relation)]
@@ -80,7 +87,7 @@ def _scene(relations: list[Relation], others: list[str], rng: Random) -> Iterato
         *(revision(rng.choice(["", stranger]), each) for each in far[3:4]),
     ]
     for newer in rng.sample(kept, min(6, len(kept))):
-        yield vary(older, rng), vary(newer, rng), 0
+        yield first(), vary(newer, rng), 0
 
 
 def _is_far(one: Relation, other: Relation) -> bool:

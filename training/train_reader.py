@@ -1,11 +1,10 @@
 """Trains the reader: a cross-encoder from all-MiniLM-L6-v2 that judges whether a memory answers a question.
 
-    python training/train_reader.py --pack PACK --out OUT [--seconds 420] [--steps N] [--from READER_MODEL]
+    python training/train_reader.py --pack PACK --out OUT [--steps N]
 
 PACK is what `training/reader_pairs.py` wrote; only torch and numpy are needed. [CLS] question [SEP] memory [SEP], and a linear
-head on [CLS] with two rows: does the memory answer; does it, as a later statement, replace the first text. Binary cross-entropy,
-AdamW with warm-up and linear decay. The word rows stay as they are packed. The reader of three layers learns half from the labels
-and half from the one of six. With `--from`, the reader that ships is trained on: half its goal is what it says of questions.
+head on [CLS] with two rows: does the memory answer; does it, as a later statement, replace the first text (for a question that
+stands before it, if one does). Binary cross-entropy, AdamW with warm-up and linear decay. The word rows stay as they are packed.
 OUT gets the layers as float16, and the logits of the pairs that are only scored; `python training/train_reader.py --ship OUT
 --pack PACK` writes them in eight bits into the package.
 """
@@ -22,7 +21,7 @@ import numpy as np
 import torch
 import torch.nn.functional as functional
 
-WIDTH, HEADS, LENGTH, QUESTION, BATCH = 384, 12, 128, 32, 256
+WIDTH, HEADS, LAYERS, LENGTH, FIRST, BATCH = 384, 12, 6, 128, 64, 768
 HIDDEN = 0.15  # share of the words of statements that are hidden in training
 POSITIVE = (0.1284, 0.3881, 0.6568, 0.9424, 1.2562, 1.6181, 2.0690, 2.7326)  # the levels of keepstone.embedders.static
 
@@ -36,33 +35,17 @@ def unpack_words(path: Path) -> np.ndarray:
     return both.reshape(len(rows), -1) * file["scales"][:, None]
 
 
-def unpack_shipped(path: Path) -> dict[str, np.ndarray]:
-    """The layers of the reader that ships, with a row of the head for each judgement."""
-    file = np.load(path)
-    tensors = {name: file[name].astype(np.float32) for name in file.files if not name.endswith(".scale")}
-    tensors |= {name: tensors[name] * file[f"{name}.scale"][:, None] for name in tensors if f"{name}.scale" in file.files}
-    for name, constant in (("head.weight", 0.0), ("head.bias", -1.0)):
-        tensors[name] = np.concatenate([tensors[name][:1], np.full_like(tensors[name][:1], constant)])
-    return tensors
-
-
 class Reader(torch.nn.Module):
-    """The encoder layers given, and a head."""
+    """The encoder, and a head."""
 
-    def __init__(self, words: np.ndarray, tensors: dict[str, np.ndarray], layers: list[int]) -> None:
+    def __init__(self, words: np.ndarray, tensors: dict[str, np.ndarray]) -> None:
         super().__init__()
         self.words = torch.nn.Parameter(torch.tensor(words), requires_grad=False)
-        named = {name: values for name, values in tensors.items() if not name.startswith("encoder.")}
-        for new, old in enumerate(layers):
-            prefix = f"encoder.layer.{old}."
-            named |= {name.replace(prefix, f"encoder.layer.{new}."): v for name, v in tensors.items() if name.startswith(prefix)}
-        if "head.weight" not in named:
-            named["head.weight"] = np.random.default_rng(0).normal(0, 0.02, (2, WIDTH)).astype(np.float32)
-            named["head.bias"] = np.full(2, -1.0, np.float32)
+        head = np.random.default_rng(0).normal(0, 0.02, (2, WIDTH)).astype(np.float32)
+        named = {**tensors, "head.weight": head, "head.bias": np.full(2, -1.0, np.float32)}
         self.tensors = torch.nn.ParameterDict(
             {name.replace(".", "/"): torch.nn.Parameter(torch.tensor(v, dtype=torch.float32)) for name, v in named.items()}
         )
-        self.layers = len(layers)
 
     def get(self, name: str) -> torch.Tensor:
         return self.tensors[name.replace(".", "/")]
@@ -82,7 +65,7 @@ class Reader(torch.nn.Module):
                 x + functional.embedding(types, self.get("embeddings.token_type_embeddings.weight")), "embeddings.LayerNorm"
             )
         )
-        for layer in (f"encoder.layer.{number}." for number in range(self.layers)):
+        for layer in (f"encoder.layer.{number}." for number in range(LAYERS)):
             three = [self.linear(x, f"{layer}attention.self.{part}") for part in ("query", "key", "value")]
             query, key, value = (part.view(count, tokens, HEADS, -1).transpose(1, 2) for part in three)
             heads = functional.scaled_dot_product_attention(query, key, value, attn_mask=mask[:, None, None, :])
@@ -100,7 +83,7 @@ def arrange(pack: dict[str, np.ndarray], cls: int, sep: int) -> tuple[np.ndarray
     count = len(pack["pairs"])
     ids, types, lengths = np.zeros((count, LENGTH), np.int32), np.zeros((count, LENGTH), np.int8), np.zeros(count, np.int32)
     for at, (question, memory) in enumerate(pack["pairs"]):
-        asked = flat[starts[question] : starts[question + 1]][:QUESTION]
+        asked = flat[starts[question] : starts[question + 1]][:FIRST]
         said = flat[starts[memory] : starts[memory + 1]][: LENGTH - 3 - len(asked)]
         row = np.concatenate([[cls], asked, [sep], said, [sep]])
         ids[at, : len(row)], types[at, len(asked) + 2 : len(row)], lengths[at] = row, 1, len(row)
@@ -108,11 +91,11 @@ def arrange(pack: dict[str, np.ndarray], cls: int, sep: int) -> tuple[np.ndarray
 
 
 def ship(trained: Path, pack: Path) -> None:
-    """Write the reader of three layers into the package: eight bits a weight, a scale for each row."""
-    file = np.load(trained / "three-0.npz")
+    """Write the reader of six layers into the package: eight bits a weight, a scale for each row."""
+    named = {name: values for part in (0, 1) for name, values in np.load(trained / f"six-{part}.npz").items()}
     tensors: dict[str, np.ndarray] = {}
-    for name in file.files:
-        values = file[name].astype(np.float32)
+    for name in sorted(named):
+        values = named[name].astype(np.float32)
         if values.ndim == 2 and name.startswith("encoder."):
             scale = np.abs(values).max(axis=1) / 127
             tensors |= {name: np.round(values / scale[:, None]).astype(np.int8), f"{name}.scale": scale.astype(np.float32)}
@@ -129,11 +112,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pack", type=Path, required=True)
     parser.add_argument("--out", type=Path)
-    parser.add_argument("--ship", type=Path, metavar="OUT", help="write the reader of three layers into the package")
-    parser.add_argument("--seconds", type=float, default=420, help="no further reader is begun after these")
-    parser.add_argument("--from", dest="shipped", type=Path, metavar="READER_MODEL", help="train this reader on")
+    parser.add_argument("--ship", type=Path, metavar="OUT", help="write the reader of six layers into the package")
     parser.add_argument("--epochs", type=int, default=3)
-    parser.add_argument("--rate", type=float, default=1.5e-4)
+    parser.add_argument("--rate", type=float, default=2.5e-4)
     parser.add_argument("--steps", type=int, help="stop each training after so many steps, to try it")
     options = parser.parse_args()
     if options.ship is not None:
@@ -142,11 +123,10 @@ def main() -> None:
     began, device = time.time(), "cuda" if torch.cuda.is_available() else "cpu"
     torch.set_float32_matmul_precision("high")
     options.out.mkdir(exist_ok=True)
-    folder = options.shipped or options.pack
-    words = unpack_words(folder / "words.npz")
-    file = np.load(folder / "layers.npz")
-    tensors = unpack_shipped(folder / "layers.npz") if options.shipped else {name: file[name].astype(np.float32) for name in file}
-    pieces = (folder / "vocab.txt").read_text(encoding="utf-8").rstrip("\n").split("\n")
+    words = unpack_words(options.pack / "words.npz")
+    file = np.load(options.pack / "layers.npz")
+    tensors = {name: file[name].astype(np.float32) for name in file}
+    pieces = (options.pack / "vocab.txt").read_text(encoding="utf-8").rstrip("\n").split("\n")
     with lzma.open(options.pack / "pairs.npz.xz") as packed:
         loaded = np.load(packed)
         pack = {name: loaded[name] for name in loaded.files}
@@ -186,47 +166,36 @@ def main() -> None:
             found[order[at : at + 4096]] = logits_of(model, order[at : at + 4096]).float()
         return found
 
-    teacher, scores = None, {}
-    if options.shipped:
-        teacher = score(Reader(words, tensors, [0, 1, 2]).to(device), trained)
-        teacher = torch.where(task == 1, torch.where(labels > 0, 1.4, -2.9), teacher)
-    for name, layers in [("three", [0, 1, 2])] if options.shipped else [("six", [0, 1, 2, 3, 4, 5]), ("three", [0, 2, 4])]:
-        if time.time() - began > options.seconds:
-            break
-        torch.manual_seed(0)
-        model = Reader(words, tensors, layers).to(device)
-        goal = labels if teacher is None else 0.5 * labels + 0.5 * torch.sigmoid(teacher)
-        free = [parameter for parameter in model.parameters() if parameter.requires_grad]
-        optimizer = torch.optim.AdamW(free, lr=options.rate, weight_decay=0.01, fused=device == "cuda")
-        total, step, start = options.epochs * (len(trained) // BATCH), 0, time.time()
-        for epoch in range(options.epochs):
-            model.train()
-            shuffled = trained[torch.randperm(len(trained), device=device)]
-            batches = []
-            for at in range(0, len(shuffled) - BATCH * 40 + 1, BATCH * 40):
-                chunk = shuffled[at : at + BATCH * 40]
-                batches += list(chunk[torch.argsort(lengths[chunk])].view(-1, BATCH))
-            batches = batches or [shuffled[:BATCH]]
-            random.Random(epoch).shuffle(batches)
-            for rows in batches[: options.steps]:
-                for group in optimizer.param_groups:
-                    group["lr"] = options.rate * min(1, step / (0.06 * total)) * max(0.0, 1 - step / total)
-                loss = functional.binary_cross_entropy_with_logits(logits_of(model, rows), goal[rows])
-                optimizer.zero_grad(set_to_none=True)
-                loss.backward()
-                torch.nn.utils.clip_grad_norm_(free, 1.0)
-                optimizer.step()
-                step += 1
-            print(f"{name} epoch {epoch}: loss {loss.item():.3f}, {time.time() - start:.0f} s", flush=True)
-        if teacher is None:
-            teacher = score(model, trained)
-        scores[name] = score(model, held)[held].cpu().numpy()
-        state = {key.replace("/", "."): value.detach().cpu().numpy().astype(np.float16) for key, value in model.tensors.items()}
-        late = {key for key in state if key.startswith(("encoder.layer.3", "encoder.layer.4", "encoder.layer.5"))}
-        for part, keys in enumerate((sorted(set(state) - late), sorted(late))):
-            if keys:
-                np.savez(options.out / f"{name}-{part}.npz", **{key: state[key] for key in keys})
-        np.savez(options.out / "scores.npz", **scores)
+    torch.manual_seed(0)
+    model = Reader(words, tensors).to(device)
+    free = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    optimizer = torch.optim.AdamW(free, lr=options.rate, weight_decay=0.01, fused=device == "cuda")
+    total, step, start = options.epochs * (len(trained) // BATCH), 0, time.time()
+    for epoch in range(options.epochs):
+        model.train()
+        shuffled = trained[torch.randperm(len(trained), device=device)]
+        batches = []
+        for at in range(0, len(shuffled) - BATCH * 40 + 1, BATCH * 40):
+            chunk = shuffled[at : at + BATCH * 40]
+            batches += list(chunk[torch.argsort(lengths[chunk])].view(-1, BATCH))
+        batches = batches or [shuffled[:BATCH]]
+        random.Random(epoch).shuffle(batches)
+        for rows in batches[: options.steps]:
+            for group in optimizer.param_groups:
+                group["lr"] = options.rate * min(1, step / (0.06 * total)) * max(0.0, 1 - step / total)
+            loss = functional.binary_cross_entropy_with_logits(logits_of(model, rows), labels[rows])
+            optimizer.zero_grad(set_to_none=True)
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(free, 1.0)
+            optimizer.step()
+            step += 1
+        print(f"epoch {epoch}: loss {loss.item():.3f}, {time.time() - start:.0f} s", flush=True)
+    state = {key.replace("/", "."): value.detach().cpu().numpy().astype(np.float16) for key, value in model.tensors.items()}
+    late = {key for key in state if key.startswith(("encoder.layer.3", "encoder.layer.4", "encoder.layer.5"))}
+    for part, keys in enumerate((sorted(set(state) - late), sorted(late))):
+        np.savez(options.out / f"six-{part}.npz", **{key: state[key] for key in keys})
+    if len(held):
+        np.save(options.out / "scores.npy", score(model, held)[held].cpu().numpy())
     print(f"{time.time() - began:.0f} s in all")
 
 

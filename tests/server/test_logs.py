@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import io
 import json
 import logging
@@ -159,6 +160,7 @@ def test_nothing_that_anybody_said_is_in_the_log_or_the_figures(
 def test_an_error_that_nobody_foresaw_is_told_by_its_places(
     server: Running, written: io.StringIO, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    @functools.wraps(Memory.recall)  # the server keeps the signature of a verb
     def broken(self: Memory, query: str, **given: Any) -> Any:
         raise RuntimeError(f"cannot recall {query}")
 

@@ -1,8 +1,8 @@
 """The reader: a small cross-encoder that reads two texts together. Of a question and a memory it judges whether the memory
 answers, of an earlier and a later statement whether the later one replaces the earlier.
 
-Three layers from all-MiniLM-L6-v2, trained by `training/train_reader.py`: English, eight bits a weight, four bits a number of
-the word rows, a vocabulary of 13,000 pieces. The forward pass is numpy; the files are read with the first question.
+The six layers of all-MiniLM-L6-v2, trained further by `training/train_reader.py`: English, eight bits a weight, four bits a
+number of the word rows, a vocabulary of 13,000 pieces. The forward pass is numpy; the files are read with the first question.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from keepstone.errors import EmbedderError
 from keepstone.ports.forks import reset_after_fork
 
 MODEL_FOLDER = Path(__file__).parent / "reader_model"
-MAX_TOKENS, MAX_QUESTION_TOKENS = 128, 32  # of a pair, and of the question in it
+MAX_TOKENS, MAX_FIRST_TOKENS = 128, 64  # of a pair, and of the first text in it
 MAX_CHARS = 2000  # of a text that are looked at
 _HEADS, _EPSILON = 12, 1e-12
 Matrix = NDArray[np.float32]
@@ -42,9 +42,9 @@ class Reader:
     def __call__(self, question: str, texts: Sequence[str]) -> list[float]:
         return self._judge(question, texts, 0)
 
-    def replaces(self, older: str, newer: Sequence[str]) -> list[float]:
-        """The logit, for each later statement, that it replaces an earlier one."""
-        return self._judge(older, newer, 1)
+    def replaces(self, older: str, newer: Sequence[str], question: str = "") -> list[float]:
+        """The logit, for each later statement, that it replaces an earlier one: as what answers `question`, if one is given."""
+        return self._judge(f"{question} {older}" if question else older, newer, 1)
 
     def _judge(self, first: str, texts: Sequence[str], row: int) -> list[float]:
         if not texts:
@@ -78,7 +78,7 @@ class _Model:
 
     def judge(self, question: str, texts: Sequence[str], head: int) -> list[float]:
         """The logit of each text, by a row of the head."""
-        asked = self._tokenizer.encode(question[:MAX_CHARS])[:MAX_QUESTION_TOKENS]
+        asked = self._tokenizer.encode(question[:MAX_CHARS])[:MAX_FIRST_TOKENS]
         room = MAX_TOKENS - 3 - len(asked)
         said = [self._tokenizer.encode(text[:MAX_CHARS])[:room] for text in texts]
         longest = 3 + len(asked) + max(map(len, said))
@@ -93,19 +93,24 @@ class _Model:
         x = self._words[ids] + self._tensors["embeddings.position_embeddings.weight"][:longest]
         x = self._norm(x + self._tensors["embeddings.token_type_embeddings.weight"][types], "embeddings.LayerNorm")
         for number in range(self._layers):
-            x = self._layer(x, away, f"encoder.layer.{number}.")
+            x = self._layer(x, away, f"encoder.layer.{number}.", is_last=number == self._layers - 1)
         logits = x[:, 0] @ self._tensors["head.weight"][head] + self._tensors["head.bias"][head]
         return [float(logit) for logit in logits]
 
-    def _layer(self, x: Matrix, away: Matrix, name: str) -> Matrix:
-        count, tokens, width = x.shape
-        parts = (self._linear(x, f"{name}attention.self.{part}") for part in ("query", "key", "value"))
-        query, key, value = (part.reshape(count, tokens, _HEADS, -1).transpose(0, 2, 1, 3) for part in parts)
+    def _layer(self, x: Matrix, away: Matrix, name: str, is_last: bool) -> Matrix:
+        """One layer; of the last one only the first token, which the head reads."""
+        count, width = len(x), x.shape[-1]
+        asking = x[:, :1] if is_last else x
+        parts = ((asking, "query"), (x, "key"), (x, "value"))
+        query, key, value = (
+            self._linear(tokens, f"{name}attention.self.{part}").reshape(count, tokens.shape[1], _HEADS, -1).transpose(0, 2, 1, 3)
+            for tokens, part in parts
+        )
         weights = query @ key.transpose(0, 1, 3, 2) / np.float32((width // _HEADS) ** 0.5) + away
         weights = np.exp(weights - weights.max(axis=-1, keepdims=True))
         weights /= weights.sum(axis=-1, keepdims=True)
-        heads = (weights @ value).transpose(0, 2, 1, 3).reshape(count, tokens, width)
-        x = self._norm(x + self._linear(heads, f"{name}attention.output.dense"), f"{name}attention.output.LayerNorm")
+        heads = (weights @ value).transpose(0, 2, 1, 3).reshape(asking.shape)
+        x = self._norm(asking + self._linear(heads, f"{name}attention.output.dense"), f"{name}attention.output.LayerNorm")
         wide = self._linear(x, f"{name}intermediate.dense")
         wide *= 0.5 * (1 + np.tanh(0.7978845608 * (wide + 0.044715 * wide * wide * wide)))  # GELU
         return self._norm(x + self._linear(wide, f"{name}output.dense"), f"{name}output.LayerNorm")

@@ -103,15 +103,17 @@ class Confidence:
         logits: Column = self.first_logit - self.decay * (self.best_sum - sums)
         return logits
 
-    def read(self, logits: Column, read: Column) -> tuple[float, Column]:
-        """The same once a reader has judged the first hits: the probability that any answers, and those of the first hits.
-        `logits` are the hits' own, `read` the reader's."""
-        weights, judged = reader_weights(), np.clip(read, -MAX_LOGIT, MAX_LOGIT)
+    def read(self, sums: Column, positions: NDArray[np.int64], read: Column) -> tuple[float, Column]:
+        """The same once a reader has judged the candidates at some positions: the probability that any answers, and sums from
+        which the scores of all follow. What was not read counts as if the reader had denied it."""
+        weights = reader_weights()
         any, hit = weights["any"], weights["hit"]
+        judged = np.full(len(sums), -MAX_LOGIT, dtype=np.float32)
+        judged[positions] = np.minimum(np.maximum(read, -MAX_LOGIT), MAX_LOGIT)
         any_logit = any["own"] * to_logit(self.any) + any["read"] * float(judged.max()) + any["constant"]
-        return float(_probability(np.array(any_logit))), _probability(
-            hit["own"] * logits + hit["read"] * judged + hit["constant"]
-        )
+        logits = hit["own"] * self.logits(sums) + hit["read"] * judged + hit["constant"]
+        read_sums: Column = (self.best_sum - (self.first_logit - logits) / self.decay).astype(np.float32)
+        return float(_probability(np.array(any_logit))), read_sums
 
 
 def _probability(logits: NDArray[Any]) -> NDArray[Any]:

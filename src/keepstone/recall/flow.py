@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 
@@ -33,7 +33,7 @@ from keepstone.recall.fusion import (
 )
 from keepstone.recall.query import RecallQuery
 from keepstone.recall.question import Question, is_plainly_english, parse_question, weigh_world
-from keepstone.recall.reading import Positioned, Reading
+from keepstone.recall.reading import MAX_READ_HITS, Reading
 from keepstone.recall.selection import MAX_RERANKED, bury_last, fit_budget, group_by_subject, rerank
 from keepstone.recall.standing import MAX_STANDING, asks_for_work, choose_standing, raise_standing, rank_in, standing_slots
 from keepstone.recall.supersession import MIN_CLAIM, Supersession, supersede
@@ -59,6 +59,7 @@ from keepstone.types import MESSAGE, Explanation, Hit, Passage, Recall, Record, 
 
 MAX_SEARCH_HITS = 300  # records that each search of the store returns, where a scope is too large to be ranked in memory
 NEIGHBOUR_MESSAGES = 2  # messages on either side that are fetched with them
+Positioned = list[tuple[int, Hit]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +82,14 @@ class Ranking:
     snapshot: Snapshot | None = None
     population: int | None = None  # records of the scope, where only a part of it was scored
     superseded: Supersession | None = None
+    passed: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))  # what is recalled without a reader
+    vector: Vector | None = None  # of the question, where the judgement of replacements reads such vectors
+    read: dict[int, float] = field(default_factory=dict)  # what the reader says of candidates, by position
+
+    @property
+    def sureness(self) -> float:
+        """The probability that a hit answers."""
+        return round(self.confidence.any, 4)
 
     def sequences(self, positions: NDArray[np.int64]) -> list[int]:
         """The sequences of candidates."""
@@ -100,12 +109,12 @@ class Ranking:
         """The parts of candidates' scores by name."""
         signals = explain.hit_signals(self.features, positions, self.relevance)
         points = {} if self.superseded is None else self.superseded.points
-        if not points:
-            return signals
-        return [
-            {**parts, "current": points[position]} if position in points else parts
-            for position, parts in zip(positions.tolist(), signals, strict=True)
-        ]
+        for position, parts in zip(positions.tolist(), signals, strict=True):
+            if position in points:
+                parts["current"] = points[position]
+            if position in self.read:
+                parts["reader"] = round(self.read[position], 4)
+        return signals
 
     def superseded_by(self, position: int) -> str | None:
         """The id of the record that replaces a candidate."""
@@ -161,8 +170,7 @@ class RecallFlow:
     def recall(self, scope: Scope, query: RecallQuery, counts: bool = True) -> Recall:
         """The hits of a query; the hits that are returned count as read, unless `counts` is off."""
         ranking, hits = self._rank_and_fetch(scope, query)
-        confidence, hits, notes = self._judge(query, ranking, hits)
-        notes += self._read_notes()
+        notes = ranking.notes + self._read_notes()
         if self._reranker is not None:
             hits, reranker_notes = rerank(self._reranker, query.text, hits)
             notes += reranker_notes
@@ -176,12 +184,38 @@ class RecallFlow:
             self._accesses.count_reads(scope, zip(ids, sequences, strict=True), ranking.ranked_at)
         cut_ids = tuple(hit.record.id for hit in cut)
         considered = ranking.population or int(np.count_nonzero(ranking.usable))
-        return Recall(query.text, tuple(kept), considered, len(cut), notes, cut_ids, confidence)
+        return Recall(query.text, tuple(kept), considered, len(cut), notes, cut_ids, ranking.sureness)
 
-    def _judge(self, query: RecallQuery, ranking: Ranking, hits: Positioned) -> tuple[float, Positioned, tuple[str, ...]]:
-        """The confidence, the hits and the notes of a recall once the reader has had its part."""
+    def _read(self, scope: Scope, query: RecallQuery, ranking: Ranking) -> Ranking:
+        """The ranking once the reader has read the first candidates, where it takes part: their order, what is true now, and
+        whether any of them answers."""
+        if not self._reading.takes_part(query, ranking.question) or not len(ranking.order):
+            return ranking
+        first = ranking.order[:MAX_READ_HITS]
+        fetch = partial(self._fetch_slots, scope, ranking.snapshot, ranking.view)
+        fetched = zip(first.tolist(), fetch(ranking.features.slots[first]), strict=True)
+        records = [(at, shown[0]) for at, record in fetched if (shown := ranking.show(at, record)) is not None]
+        try:
+            read = self._reading.read(query, ranking.confidence, ranking.sums, ranking.order, records)
+            superseded = supersede(
+                ranking.view, ranking.question, ranking.vector, ranking.features, ranking.usable, read.sums, read.order,
+                query.limit, fetch, self._reading.judge_pairs(query.text),
+            )  # fmt: skip
+        except EmbedderError as error:
+            return replace(ranking, order=ranking.passed, notes=(*ranking.notes, f"no reader took part: {error}"))
         keeps_all = ranking.question.wants_all or {query.min_similarity, self._min_similarity, ranking.question.time} != {None}
-        return self._reading.judge(query, ranking.question, ranking.confidence, ranking.sums, hits, keeps_all, ranking.notes)
+        silent = read.confidence < self._reading.required(query, is_read=True) and not keeps_all
+        kept = {*ranking.passed.tolist(), *(at for at, logit in read.logits.items() if logit > 0), *superseded.moved_up()}
+        order = superseded.order[:0] if silent else superseded.order[np.isin(superseded.order, list(kept))]
+        return replace(
+            ranking,
+            sums=superseded.sums,
+            order=bury_last(ranking.view, ranking.features, order),
+            confidence=replace(ranking.confidence, any=read.confidence),
+            notes=(*ranking.notes, f"a reader judged the first {len(records)} hits"),
+            superseded=superseded,
+            read=read.logits,
+        )
 
     def _rank_and_fetch(self, scope: Scope, query: RecallQuery) -> tuple[Ranking, Positioned]:
         """The ranking of a query and its best hits. A remote store is not asked whether the cached index is current: the stamp
@@ -190,19 +224,18 @@ class RecallFlow:
         is_present = query.as_of is None and query.known_at is None
         cached = self._cache.cached(scope) if self._is_remote and is_present else None
         if cached is not None and isinstance(cached[0], View):
-            ranking = self.rank(scope, query, view=cached[0])
+            ranking = self._read(scope, query, self.rank(scope, query, view=cached[0]))
             records, stamp = self._store.fetch_stamped(scope, ranking.sequences(ranking.order[:count]))
             if stamp == cached[1]:
                 return ranking, self._build_hits(ranking, ranking.order[:count], records)
-        ranking = self.rank(scope, query)
+        ranking = self._read(scope, query, self.rank(scope, query))
         return ranking, self._fetch_hits(scope, ranking, ranking.order[:count])
 
     def search(self, scope: Scope, query: RecallQuery) -> Recall:
         """The hits of a query; they do not count as read, and no reranker is called."""
-        ranking = self.rank(scope, query)
-        fetched = self._fetch_hits(scope, ranking, ranking.order[: query.limit])
-        confidence, hits, notes = self._judge(query, ranking, fetched)
-        return Recall(query.text, tuple(hit for _, hit in hits), 0, 0, notes, (), confidence)
+        ranking = self._read(scope, query, self.rank(scope, query))
+        hits = self._fetch_hits(scope, ranking, ranking.order[: query.limit])
+        return Recall(query.text, tuple(hit for _, hit in hits), 0, 0, ranking.notes, (), ranking.sureness)
 
     def search_records(self, scope: Scope, query: RecallQuery) -> list[Record]:
         """The records of a query's hits, for internal use."""
@@ -285,7 +318,7 @@ class RecallFlow:
         usable = self._usable(scope, query, view, unexpired, loaded.snapshot)
         deviation = getattr(self.embedder, "deviation", None)
         question = parse_question(query.text, view.speakers, asked_at) if candidates is None else candidates.question
-        fetch = partial(self._fetch_slots, scope, loaded)
+        fetch = partial(self._fetch_slots, scope, loaded.snapshot, loaded.view)
         question = resolve_event(view, question, usable, lambda text: self._embed(text)[0], deviation, fetch, asked_at)
         if candidates is not None:
             frequencies: Sequence[int] | None = candidates.frequencies
@@ -324,12 +357,13 @@ class RecallFlow:
         of_facts = RelevanceThreshold.among_facts(fact_count, question)  # facts are few beside messages: chance reaches less
         scored = ScoredCandidates(view, question, first, features, relevance, sums, is_fact, of_all, of_facts)
         min_similarity = self._min_similarity if query.min_similarity is None else query.min_similarity
+        is_read = self._reading.takes_part(query, question)
         if min_similarity is not None:  # the caller's own threshold applies to each record by itself, and nothing else does
             min_confidence = query.min_confidence or 0.0
             found = scored.select(order, measure_own_relevance(features), RelevanceThreshold(min_similarity), query.limit)
         else:
             min_confidence = self._reading.required(query, is_read=False)
-            if self._reading.takes_part(query, question):  # it decides whether anything answers
+            if is_read:  # the reader decides whether anything answers
                 min_confidence, of_all = 0.0, replace(of_all, best_required=0.0)
             found = scored.select(order, relevance, of_all, query.limit)
             if not len(found.order) or found.confidence.any < min_confidence:
@@ -341,17 +375,25 @@ class RecallFlow:
             standing, sums = rank_in(view, first, features.slots, usable, found.sums, found.order, query.limit)
             found = replace(found, order=standing, sums=sums)
         readable = vector if self.embedder is not None and self.embedder.id in load_model().embedders else None
-        superseded = supersede(view, question, readable, features, usable, found.sums, found.order, query.limit, fetch)
+        if is_read and min_similarity is None:  # it may see an answer where the threshold does not
+            rest = order[~np.isin(order, found.order)][:MAX_READ_HITS]
+            both = np.concatenate([found.order, rest])
+            superseded = Supersession(both[np.argsort(-found.sums[both], kind="stable")], found.sums)
+        else:
+            superseded = supersede(view, question, readable, features, usable, found.sums, found.order, query.limit, fetch)
         return Ranking(
             view, question, features, usable, relevance, superseded.sums, bury_last(view, features, superseded.order),
-            found.threshold, found.confidence, min_confidence, notes, now, loaded.snapshot, population, superseded,
+            found.threshold, found.confidence, min_confidence, notes, now, loaded.snapshot, population, superseded, found.order,
+            readable,
         )  # fmt: skip
 
-    def _fetch_slots(self, scope: Scope, loaded: _LoadedScope, slots: NDArray[np.int64]) -> Sequence[Record | None]:
+    def _fetch_slots(
+        self, scope: Scope, snapshot: Snapshot | None, view: View, slots: NDArray[np.int64]
+    ) -> Sequence[Record | None]:
         """The records of slots, as they were at the query's time."""
-        if loaded.snapshot is not None:
-            return [loaded.snapshot.records[slot] for slot in slots]
-        return self._store.fetch(scope, loaded.view.sequences[slots].tolist())
+        if snapshot is not None:
+            return [snapshot.records[slot] for slot in slots]
+        return self._store.fetch(scope, view.sequences[slots].tolist())
 
     def _load_scope(self, scope: Scope, query: RecallQuery, asked_at: datetime, now: datetime, also: int | None) -> _LoadedScope:
         """The scope as of the query's time: whole, or the part of it that is worth ranking."""

@@ -1,24 +1,37 @@
-"""The reader's part in a recall: it reads the question and the first hits together, and decides whether anything answers."""
+"""The reader's part in a recall: it reads the question and the first candidates together, orders them and decides whether any
+answers."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
+from numpy.typing import NDArray
 
-from keepstone.errors import EmbedderError
 from keepstone.ports.stores import Reader
 from keepstone.recall.candidates import Column
 from keepstone.recall.confidence import Confidence
 from keepstone.recall.query import RecallQuery
 from keepstone.recall.question import Question
+from keepstone.recall.supersession import JudgePairs
 from keepstone.text.words import only_asks
-from keepstone.types import Hit
+from keepstone.types import Record
 
-MAX_READ_HITS = 3  # further ones add nothing
+MAX_READ_HITS = 10  # the candidates that are read
 MIN_CONFIDENCE, MIN_READ_CONFIDENCE = 0.1, 0.2  # without a reader and with one, unless the caller or the settings say otherwise
-Positioned = list[tuple[int, Hit]]
+
+
+@dataclass(frozen=True, slots=True)
+class ReadCandidates:
+    """What the reader says of the first candidates: its logits by position, the sums of all candidates that follow from them,
+    and the probability that any answers."""
+
+    logits: dict[int, float]
+    sums: Column
+    order: NDArray[np.int64]
+    confidence: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,42 +52,27 @@ class Reading:
         given = self.min_confidence if query.min_confidence is None else query.min_confidence
         return given if given is not None else MIN_READ_CONFIDENCE if is_read else MIN_CONFIDENCE
 
-    def judge(
+    def judge_pairs(self, question: str) -> JudgePairs | None:
+        """Judges whether later statements replace an earlier one as what answers a question; None: the reader does not."""
+        replaces = getattr(self.reader, "replaces", None)
+        return None if replaces is None else partial(replaces, question=question)
+
+    def read(
         self,
         query: RecallQuery,
-        question: Question,
         confidence: Confidence,
         sums: Column,
-        hits: Positioned,
-        keeps_all: bool,
-        notes: tuple[str, ...],
-    ) -> tuple[float, Positioned, tuple[str, ...]]:
-        """The confidence, the hits and the notes once the first hits were read; no hits where the confidence is too low, unless
-        all are kept. `sums` are the points of the candidates by position."""
-        if self.reader is None or not hits or not self.takes_part(query, question):
-            return round(confidence.any, 4), hits, notes
-        first, rest = hits[:MAX_READ_HITS], hits[MAX_READ_HITS:]
-        texts = [f"{hit.record.name}: {hit.content}" if hit.record.name else hit.content for _, hit in first]
-        try:
-            judged = np.array(self.reader(query.text, texts), dtype=np.float32)
-        except EmbedderError as error:
-            return round(confidence.any, 4), hits, (*notes, f"no reader took part: {error}")
-        probability, scores = confidence.read(confidence.logits(sums[[position for position, _ in first]]), judged)
-        silent = probability < self.required(query, is_read=True) and not keeps_all
-        kept = [] if silent else _rescore(first, rest, scores.tolist(), judged.tolist())
-        return round(probability, 4), kept, (*notes, f"a reader judged the first {len(first)} hits")
+        order: NDArray[np.int64],
+        records: Sequence[tuple[int, Record]],
+    ) -> ReadCandidates:
+        """Read the question with the first candidates, given as positions and records. `sums` are the points of all candidates by
+        position, `order` their positions.
 
-
-def _rescore(first: Positioned, rest: Positioned, scores: Sequence[float], judged: Sequence[float]) -> Positioned:
-    """The hits that were read in the order of their new scores, superseded ones last, then the others; none scores higher than
-    the one before it."""
-    read = [
-        (position, replace(hit, score=round(score, 4), signals={**hit.signals, "reader": round(logit, 4)}))
-        for (position, hit), score, logit in zip(first, scores, judged, strict=True)
-    ]
-    read.sort(key=lambda entry: (entry[1].superseded_by is not None, -entry[1].score))
-    ordered, most = [], 1.0
-    for position, hit in (*read, *rest):
-        most = min(most, hit.score)
-        ordered.append((position, replace(hit, score=most)))
-    return ordered
+        Raises EmbedderError when the reader's model cannot be read."""
+        assert self.reader is not None
+        texts = [f"{record.name}: {record.content}" if record.name else record.content for _, record in records]
+        positions = np.array([position for position, _ in records], dtype=np.int64)
+        judged = np.array(self.reader(query.text, texts), dtype=np.float32)
+        probability, read_sums = confidence.read(sums, positions, judged)
+        arranged = order[np.argsort(-read_sums[order], kind="stable")]
+        return ReadCandidates(dict(zip(positions.tolist(), judged.tolist(), strict=True)), read_sums, arranged, probability)

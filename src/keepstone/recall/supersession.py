@@ -28,7 +28,8 @@ MIN_CLAIM = 0.3  # from which a hit says what replaces it
 _MAX_OLDER = 2  # best hits whose replacements are looked for
 _MAX_COMPARED = 160  # candidates with the highest sums that may replace them
 _MAX_READ = 3  # later statements that are read for each
-_MIN_POINTS = 4.0  # by vectors, from which a pair is read
+_MAX_READ_TEXTS = 5  # the same where a reader reads them
+_MIN_POINTS, _MIN_READ_POINTS = 4.0, 0.0  # by vectors, from which a pair is read
 _MAX_EARLIER = 3  # earlier statements that a new one is compared with
 _MAX_KEPT = 16_384  # judgements of a reader that are kept
 _OF_THE_PAST = re.compile(
@@ -39,6 +40,7 @@ _OF_THE_PAST = re.compile(
 _NUMBER = re.compile(r"\d+")
 
 Order = NDArray[np.int64]
+JudgePairs = Callable[[str, Sequence[str]], Sequence[float]]  # logits that each later text replaces an earlier one
 
 
 class PairReader:
@@ -85,6 +87,10 @@ class Supersession:
     points: dict[int, float] = field(default_factory=dict)  # by position
     records: dict[int, Record | None] = field(default_factory=dict)  # that were read for it, by position
 
+    def moved_up(self) -> set[int]:
+        """The positions of what replaces a hit."""
+        return {replacement.newer for replacement in self.replacements.values()}
+
 
 def supersede(
     view: View,
@@ -96,17 +102,18 @@ def supersede(
     order: Order,
     limit: int,
     fetch: Callable[[Slots], Sequence[Record | None]],
+    read: JudgePairs | None = None,
 ) -> Supersession:
     """Put later statements before those of the best hits that they replace. A question about the past keeps its order. The
-    records of the first `limit` hits are fetched with those that are read."""
+    records of the first `limit` hits are fetched with those that are read. With `read`, a reader judges the pairs."""
     if vector is None or not len(order):
         return Supersession(order, sums)
-    pairs, told = _find_pairs(view, vector, features, usable, sums, order)
+    pairs, told = _find_pairs(view, vector, features, usable, sums, order, read is not None)
     if not pairs:
         return Supersession(order, sums)
     positions = sorted({*order[:limit].tolist(), *(position for older, newer, _ in pairs for position in (older, newer))})
     records = dict(zip(positions, fetch(features.slots[positions]), strict=True))
-    replacements = _judge(view, question, features, pairs, told, records)
+    replacements = _judge(view, question, features, pairs, told, records, read)
     if not replacements or _OF_THE_PAST.search(question.text) or question.time is not None:
         return Supersession(order, sums, replacements, records=records)
     return replace(_move(order, sums, replacements), records=records)
@@ -148,7 +155,7 @@ def _by_user(view: View, slots: Slots) -> NDArray[np.bool_]:
 
 
 def _find_pairs(
-    view: View, vector: Vector, features: Features, usable: NDArray[np.bool_], sums: Column, order: Order
+    view: View, vector: Vector, features: Features, usable: NDArray[np.bool_], sums: Column, order: Order, is_read: bool
 ) -> tuple[list[tuple[int, int, float]], Order]:
     """The pairs (older, newer, points) of positions that are worth reading, and the positions of all that were compared."""
     model, slots = load_model(), features.slots
@@ -170,11 +177,11 @@ def _find_pairs(
     for head, later in zip(heads.tolist(), is_later, strict=True):
         points = vectors @ (view.vectors[features.shown[head]] @ model.of_statement + asked)
         points[~later] = -np.inf
-        best = np.argsort(-points)[:_MAX_READ]
+        best = np.argsort(-points)[: _MAX_READ_TEXTS if is_read else _MAX_READ]
         pairs += [
             (head, at, value)
             for at, value in zip(told[best].tolist(), points[best].tolist(), strict=True)
-            if value >= _MIN_POINTS
+            if value >= (_MIN_READ_POINTS if is_read else _MIN_POINTS)
         ]
     return pairs, told
 
@@ -205,6 +212,7 @@ def _judge(
     pairs: list[tuple[int, int, float]],
     told: Order,
     records: dict[int, Record | None],
+    judge_pairs: JudgePairs | None,
 ) -> dict[int, Replacement]:
     """Read both texts of each pair; of several replacements the surest counts."""
     numbers = frozenset(_NUMBER.findall(question.text))
@@ -213,13 +221,21 @@ def _judge(
         for pair in pairs
         if (old := records[pair[0]]) is not None and (new := records[pair[1]]) is not None and _may_replace(old, new, numbers)
     ]
-    changes = find_changes({new for _, _, new, _ in read})
-    readable = [entry for entry in read if entry[2] in changes]
+    changes = None if judge_pairs is not None else find_changes({new for _, _, new, _ in read})
+    readable = read if changes is None else [entry for entry in read if entry[2] in changes]
     if not readable:
         return {}
     measured = _measure_pairs(view, features, [pair for pair, _, _, _ in readable], told)
     texts = [(points, old, new) for points, (_, old, new, _) in zip(measured, readable, strict=True)]
-    probabilities = revision_probabilities(texts, question.text, least=MIN_PROBABILITY)
+    if judge_pairs is None:
+        probabilities = revision_probabilities(texts, question.text, least=MIN_PROBABILITY)
+    else:
+        logits: dict[tuple[str, str], float] = {}
+        for older_text in dict.fromkeys(old for _, old, _ in texts):
+            newer_texts = [new for _, old, new in texts if old == older_text]
+            judged = judge_pairs(older_text, newer_texts)
+            logits |= {(older_text, new): logit for new, logit in zip(newer_texts, judged, strict=True)}
+        probabilities = revision_probabilities(texts, question.text, read=lambda old, new: logits[old, new])
     found: dict[int, Replacement] = {}
     for ((older, newer, _), _, _, id), probability in zip(readable, probabilities, strict=True):
         if probability >= MIN_PROBABILITY and (older not in found or found[older].probability < probability):

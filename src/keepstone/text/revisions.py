@@ -184,7 +184,7 @@ FEATURES = (
     "read",  # the reader's logit that the later one replaces the earlier
     "bias",
 )
-MAX_LOGIT = 3.0  # of the reader's judgement that counts
+MAX_LOGIT = 6.0  # of the reader's judgement that counts
 MIN_READ = 0.03  # probability without the reader from which the two texts are read
 _KIND_FEATURES = FEATURES.index("names")  # features before this one are told by vectors and kinds
 _MIN_WORD_CHARS = 4  # of a content word and what is around it, at the least, on average
@@ -217,7 +217,7 @@ class RevisionModel:
     attribute: Points
     common: Points
     change: Points
-    weights: dict[str, tuple[float, ...]]  # of the features: asked, unasked, unasked_read
+    weights: dict[str, tuple[float, ...]]  # of the features: asked, asked_read, unasked, unasked_read
 
     def points(self, question: Points | None, older: Points, newer: Points) -> Points:
         """The points of every pair: a row for each older statement, a column for each newer one."""
@@ -250,13 +250,6 @@ def load_model() -> RevisionModel:
     )
 
 
-def match_attribute(question: Points, statements: Points) -> Points:
-    """How well each statement tells what a question asks, by their vectors: about 0 for a statement of something else, 5 and
-    more for one that answers."""
-    points: Points = statements @ (question @ load_model().attribute)
-    return points
-
-
 def revision_probabilities(
     pairs: Iterable[tuple[VectorPoints, str, str]],
     question: str | None = None,
@@ -264,14 +257,17 @@ def revision_probabilities(
     read: ReadPair | None = None,
 ) -> list[float]:
     """Of pairs (points, older, newer) the probability that the newer statement replaces the older one; `question`: for those who
-    ask this. A probability that is surely below `least` is given as 0. Without a question, `read` judges the texts of likely
-    pairs."""
+    ask this. A probability that is surely below `least` is given as 0. `read` judges the texts: with a question of every pair,
+    without one of likely pairs."""
     return [_revision_probability(points, older, newer, question, least, read) for points, older, newer in pairs]
 
 
 def _revision_probability(
     vectors: VectorPoints, older: str, newer: str, question: str | None, least: float = 0.0, read: ReadPair | None = None
 ) -> float:
+    if question is not None and read is not None:
+        features = pair_features(vectors, older, newer, question, read(older, newer))
+        return _weigh(load_model().weights["asked_read"], features)
     if question is not None and not tells_change(newer):
         return 0.0
     weights = load_model().weights["unasked" if question is None else "asked"]
@@ -283,7 +279,7 @@ def _revision_probability(
     if leaves_standing(older, newer):
         return 0.0
     probability = _weigh(weights, pair_features(vectors, older, newer, question))
-    if read is None or question is not None or probability < MIN_READ:
+    if read is None or probability < MIN_READ:
         return probability
     return _weigh(load_model().weights["unasked_read"], pair_features(vectors, older, newer, None, read(older, newer)))
 

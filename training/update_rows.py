@@ -1,0 +1,145 @@
+"""Statements that changed, written by hand: `updates/*.tsv`, a row each.
+
+The columns are the attribute, an earlier statement, a later one that replaces it in other words, two questions about now, a later
+statement that replaces nothing, a question about the same subject that none of them answers, and a question with a false premise.
+
+Rows are drawn into stores of people who said all of it. What a question, or a statement, is most like in its store and what does
+not answer or replace it is what the reader meets in a recall: those are the negative pairs. Others tell of the same person or
+thing: what another row tells, with its name changed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from keepstone.embedders.registry import make_embedder
+from keepstone.ports.vectors import embed_texts
+from training.personas import vary
+
+Pair = tuple[str, str, int]
+_ROUNDS = 6  # times that each row is drawn
+_STORE = 35  # rows of a store
+_SAME = 0.5  # similarity of two questions from which they may ask for the same
+_TOLD = ("earlier", "later", "not_replacing")
+_NAME = re.compile(r"\b[A-Z][a-zà-ÿ]{2,}\b")
+_NO_NAMES = frozenset(
+    "The This That They There Then What When Where Which Who Why How Does Did Should Can Could Will Would Are Has Have Had Our "
+    "My Monday Tuesday Wednesday Thursday Friday Saturday Sunday January February March April May June July August September "
+    "October November December Christmas Easter".split()
+)
+
+
+class UpdateRow(NamedTuple):
+    """One row."""
+
+    attribute: str
+    earlier: str
+    later: str
+    question: str
+    reworded: str
+    not_replacing: str
+    never_said: str
+    false_premise: str
+
+
+def load_updates() -> list[UpdateRow]:
+    """Every row of every file."""
+    paths = sorted((Path(__file__).parent / "updates").glob("*.tsv"))
+    lines = [line for path in paths for line in path.read_text(encoding="utf-8").splitlines()]
+    return [UpdateRow(*line.split("\t")) for line in lines if line and not line.startswith("#")]
+
+
+def with_question(question: str, older: str) -> str:
+    """The first text of a pair of statements that are read for a question."""
+    return f"{question} {older}"
+
+
+def find_name(row: UpdateRow) -> str:
+    """A name that stands in the earlier statement and in a question; "" where there is none."""
+    asked = f"{row.question} {row.reworded} {row.never_said}"
+    return next((name for name in _NAME.findall(row.earlier) if name not in _NO_NAMES and re.search(rf"\b{name}\b", asked)), "")
+
+
+class Stores:
+    """Draws stores of rows and the pairs of each."""
+
+    def __init__(self, rows: list[UpdateRow]) -> None:
+        self._rows = rows
+        self._names = [find_name(row) for row in rows]
+        embedder = make_embedder("auto")
+        self._vectors: dict[str, NDArray[np.float32]] = {}
+        for column in UpdateRow._fields[1:]:
+            texts = [getattr(row, column) for row in rows]
+            self._vectors[column] = np.stack([np.asarray(vector) for vector in embed_texts(embedder, texts, "document")])
+
+    def pairs(self, rng: Random) -> tuple[list[Pair], list[Pair]]:
+        """Pairs (question, statement, 1 where it answers) and (earlier, later, 1 where it replaces)."""
+        answers: list[Pair] = []
+        replacements: list[Pair] = []
+        for _ in range(_ROUNDS):
+            order = rng.sample(range(len(self._rows)), len(self._rows))
+            for at in range(0, len(order), _STORE):
+                store = order[at : at + _STORE]
+                for number in store:
+                    answers += self._answers(number, store, rng)
+                    replacements += self._replacements(number, store, rng)
+        return answers, replacements
+
+    def _like(self, number: int, column: str, store: list[int], count: int) -> list[str]:
+        """What others in the store said that is most like a text of this row; not of rows that may be about the same."""
+        row = self._rows[number]
+        others = np.array([each for each in store if self._rows[each].attribute != row.attribute])
+        asked = self._vectors["question"]
+        others = others[asked[others] @ asked[number] < _SAME]
+        if column in ("never_said", "false_premise"):
+            others = others[asked[others] @ self._vectors[column][number] < _SAME]
+        points = np.concatenate([self._vectors[told][others] @ self._vectors[column][number] for told in _TOLD])
+        best = np.argsort(-points)[:count]
+        return [getattr(self._rows[int(others[at % len(others)])], _TOLD[at // len(others)]) for at in best.tolist()]
+
+    def _renamed(self, number: int, column: str, rng: Random, count: int) -> list[str]:
+        """What other rows tell of a person or thing, told of this row's; the most like a text of this row among some."""
+        name, row = self._names[number], self._rows[number]
+        if not name:
+            return []
+        others = [each for each in rng.sample(range(len(self._rows)), 60) if self._names[each]]
+        asked = self._vectors["question"]
+        others = [each for each in others if self._rows[each].attribute != row.attribute and asked[each] @ asked[number] < _SAME]
+        told = [(each, rng.choice(_TOLD)) for each in others]
+        told.sort(key=lambda entry: -float(self._vectors[entry[1]][entry[0]] @ self._vectors[column][number]))
+        texts = [re.sub(rf"\b{self._names[each]}\b", name, getattr(self._rows[each], which)) for each, which in told[: 3 * count]]
+        return rng.sample(texts, min(count, len(texts)))
+
+    def _answers(self, number: int, store: list[int], rng: Random) -> Iterator[Pair]:
+        row = self._rows[number]
+        column = rng.choice(("question", "reworded"))
+        asked = vary(getattr(row, column), rng)
+        yield asked, vary(row.later, rng), 1
+        if rng.random() < 0.6:
+            yield asked, vary(row.earlier, rng), 1
+        yield asked, vary(row.not_replacing, rng), 0
+        like = [*rng.sample(self._like(number, column, store, 8), 4), *self._renamed(number, column, rng, 2)]
+        yield from ((asked, vary(text, rng), 0) for text in like)
+        for column in ("never_said", "false_premise"):
+            asked = vary(getattr(row, column), rng)
+            told = [*rng.sample([getattr(row, each) for each in _TOLD], 2), rng.choice(self._like(number, column, store, 4))]
+            told += self._renamed(number, column, rng, 2)
+            yield from ((asked, vary(text, rng), 0) for text in told)
+
+    def _replacements(self, number: int, store: list[int], rng: Random) -> Iterator[Pair]:
+        row = self._rows[number]
+        asked = rng.choice(("", row.question, row.question, row.question, row.reworded))
+        older = vary(row.earlier, rng)
+        first = with_question(asked, older) if asked else older
+        yield first, vary(row.later, rng), 1
+        yield first, vary(row.not_replacing, rng), 0
+        like = {*self._like(number, "earlier", store, 5), *self._like(number, "question", store, 5)}
+        told = [*rng.sample(sorted(like), 4), *self._renamed(number, "earlier", rng, 3)]
+        yield from ((first, vary(text, rng), 0) for text in told)
