@@ -289,7 +289,8 @@ def test_another_version_and_another_scope_are_no_window(monkeypatch: pytest.Mon
 
 
 def test_the_codec_knows_every_field_of_a_record() -> None:
-    assert (redis_buffer.FIELDS[0], "scope", *redis_buffer.FIELDS[1:]) == tuple(field.name for field in fields(Record)), "raise VERSION, too"
+    names = tuple(field.name for field in fields(Record))
+    assert (redis_buffer.FIELDS[0], "scope", *redis_buffer.FIELDS[1:]) == names, "raise VERSION, too"
 
 
 def test_large_windows_are_not_kept(shared: RedisBuffer, plain: Any) -> None:

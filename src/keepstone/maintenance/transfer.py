@@ -30,7 +30,7 @@ from keepstone.text.times import parse_time
 from keepstone.text.words import record_terms
 from keepstone.types import MESSAGE, Diagnosis, Finding, ImportReport, Receipt, Record, Scope, Status, Version, clean_name
 from keepstone.write.blocks import split_content
-from keepstone.write.request import MAX_CONTENT, check_content, check_importance, check_metadata, gist_of, trust_of
+from keepstone.write.request import MAX_CONTENT, check_content, check_metadata, gist_of, trust_of
 
 if TYPE_CHECKING:
     from keepstone.maintenance.forgetting import Eraser
@@ -321,7 +321,7 @@ def read_record(data: Mapping[str, Any], scope: Scope) -> RecordExport:
 
 def _read_fields(data: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
     """The fields of a record or a version after validation."""
-    return {name: _FIELDS[name](data[name], name) for name in names}
+    return {name: FIELDS[name](data[name], name) for name in names}
 
 
 def _archived_state(data: Mapping[str, Any]) -> tuple[datetime, str] | None:
@@ -391,12 +391,18 @@ def _set_time(given: Any, name: str) -> datetime:
     return parse_time(given, name)
 
 
-_FIELDS: dict[str, Callable[[Any, str], Any]] = {
+def _fraction(given: Any, name: str) -> float:
+    if isinstance(given, bool) or not isinstance(given, (int, float)) or not 0 <= given <= 1:
+        raise ValidationError(f"{name} is {given!r:.40}: use a number from 0 to 1.")
+    return float(given)
+
+
+FIELDS: dict[str, Callable[[Any, str], Any]] = {
     **dict.fromkeys(("id", "kind", "tag", "source", "action"), clean_name),
     **dict.fromkeys(("key", "session", "role", "name"), _name),
     **dict.fromkeys(("occurred_at", "created_at", "updated_at", "valid_from", "known_from"), _set_time),
     **dict.fromkeys(("expires_at", "last_accessed_at", "valid_to"), _time),
-    **dict.fromkeys(("importance", "trust"), lambda given, name: check_importance(given)),
+    **dict.fromkeys(("importance", "trust"), _fraction),
     **dict.fromkeys(("parents", "sensitive"), _names),
     "content": lambda given, name: check_content(given, _LONGER * MAX_CONTENT),
     "metadata": lambda given, name: check_metadata(given),
