@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from keepstone.distribution import export_format
 from keepstone.errors import ConfigurationError, Conflict, EmbedderError, KeepstoneError, NotFound, TooLarge, ValidationError
-from keepstone.maintenance.files import check_writable, whole
+from keepstone.maintenance.files import check_writable, open_for_reading, whole
 from keepstone.ports.caches import Buffer
 from keepstone.ports.maintenance import ARCHIVE_REASONS, with_places
 from keepstone.ports.stores import Embedder, Progress, Store
@@ -115,7 +115,7 @@ class Transfer:
 
     def import_(self, scope: Scope, path: str | PathLike[str], claimed: str | None, progress: Progress | None) -> ImportReport:
         """Read a file into the scope: every line is checked before the first is stored. `claimed`: whose word all of it is."""
-        source = _readable(path)
+        source = Path(path)
         by = None if claimed is None else clean_name(claimed, "source")
         errors: list[tuple[int, str]] = []
         total = 0
@@ -214,17 +214,6 @@ class Transfer:
         return replace(found, healthy=found.healthy and not more, findings=(*found.findings, *more))
 
 
-def _readable(path: str | PathLike[str]) -> Path:
-    try:
-        if Path(path).is_file():
-            return Path(path)
-    except (OSError, ValueError) as error:
-        raise ConfigurationError(f"{str(path)!r:.100} cannot be read ({error}): check the path.") from None
-    raise ConfigurationError(
-        f"cannot read {str(path)!r:.100}: it is not an ordinary file (it is read twice, so save what comes from a pipe first)."
-    )
-
-
 def line_of(archive: RecordExport) -> str:
     """One line of an export."""
     record = {name: out(getattr(archive.record, name)) for name in ("scope", *_RECORD)}
@@ -277,23 +266,20 @@ def _item_line(what: str, scope: Scope, held: dict[str, Any]) -> str:
 def _lines(path: Path, scope: Scope) -> Iterator[tuple[int, RecordExport | None, str | None]]:
     """(line number, archive, what is wrong) for every line that is not blank."""
     seen: set[str] = set()
-    try:
-        with path.open("rb") as file:
-            for number, raw in enumerate(iter(lambda: file.readline(MAX_LINE + 1), b""), 1):
-                if not raw.strip():
-                    continue
-                try:
-                    archive = _archive(raw, scope)
-                    if archive.record.id in seen:
-                        raise ValidationError(f"the id {archive.record.id} stands on an earlier line already.")
-                    seen.add(archive.record.id)
-                except _INVALID as error:
-                    missing = f"the field {error} is missing" if isinstance(error, KeyError) else str(error)
-                    yield number, None, missing
-                else:
-                    yield number, archive, None
-    except OSError as error:
-        raise ConfigurationError(f"cannot read {path}: {error.strerror}: check the path.") from error
+    with open_for_reading(path) as (file, _):
+        for number, raw in enumerate(iter(lambda: file.readline(MAX_LINE + 1), b""), 1):
+            if not raw.strip():
+                continue
+            try:
+                archive = _archive(raw, scope)
+                if archive.record.id in seen:
+                    raise ValidationError(f"the id {archive.record.id} stands on an earlier line already.")
+                seen.add(archive.record.id)
+            except _INVALID as error:
+                missing = f"the field {error} is missing" if isinstance(error, KeyError) else str(error)
+                yield number, None, missing
+            else:
+                yield number, archive, None
 
 
 def _archive(raw: bytes, scope: Scope) -> RecordExport:
