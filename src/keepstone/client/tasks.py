@@ -89,7 +89,7 @@ class TaskVerbs(RemoteGroup):
         try:
             yield from self._wire.request("PUT", address, self._working.document(), repeatable=True)
         except ValidationError as error:
-            return f"the step is kept, but what is in hand could not be saved: {error}"
+            return f"the step is stored, but the working memory could not be saved: {error}"
         return None
 
 

@@ -195,7 +195,7 @@ class Transport:
 
 # -- addresses and headers ----------------------------------------------------------------------------------------
 def parse_url(given: str | None) -> str:
-    """The address of a server without what follows it; ConfigurationError for what is none."""
+    """The address of a server without a trailing slash; ConfigurationError if it is not an HTTP address."""
     if given is None:
         raise ConfigurationError("no server is named: pass its address, such as http://127.0.0.1:8700, or set KEEPSTONE_URL.")
     text = given.strip() if isinstance(given, str) else ""
@@ -206,21 +206,21 @@ def parse_url(given: str | None) -> str:
         whole = False
     if not whole:
         raise ConfigurationError(
-            f"{public_url(str(given))!r:.100} is no server's address: use one such as http://127.0.0.1:8700."
+            f"{public_url(str(given))!r:.100} is not the address of a server: use one such as http://127.0.0.1:8700."
         )
     if parts.username is not None or parts.query or parts.fragment:
-        raise ConfigurationError("the server's address holds more than a host and a path: pass the key as key=… instead.")
+        raise ConfigurationError("the server's address has a user, a query or a fragment: leave it out, and pass key=….")
     return urlunsplit((parts.scheme, parts.netloc, parts.path.rstrip("/"), "", ""))
 
 
 def public_url(url: str) -> str:
-    """An address as it may be printed: without what could be a secret."""
+    """An address without user, password and query, for output."""
     head, sign, rest = url.partition("://")
     return f"{head}{sign}{rest.partition('/')[0].rpartition('@')[2]}{''.join(rest.partition('/')[1:])}".partition("?")[0]
 
 
 def header(name: str, value: str) -> tuple[bytes, bytes]:
-    """A name as the header that carries it, in UTF-8; ValidationError for what a header cannot carry."""
+    """A name as a header in UTF-8; ValidationError for a name that a header cannot hold."""
     what = name.rpartition("-")[2].lower()
     cleaned = clean_name(value, what)
     if cleaned != cleaned.strip(" \t"):
@@ -237,14 +237,14 @@ def authorization_header(key: str) -> tuple[bytes, bytes]:
 
 
 class Document(dict[str, Any]):
-    """The JSON object of an answer; what is not in it makes the answer one that cannot be used."""
+    """The JSON object of a response. A missing field raises ServerError."""
 
     def __missing__(self, name: str) -> Any:
         raise ServerError(f"the server's answer has no {name!r:.40}: is it of the same version as this client?")
 
 
 def parse_response(status: int, media: str, body: bytes, headers: Mapping[str, str], url: str) -> Any:
-    """The JSON of an answer; the receipt where a write was refused. Raises what the problem is."""
+    """The JSON of a response, or the receipt of a refused write. Raises the error that the problem stands for."""
     found: Any = None
     if media.partition(";")[0].strip().lower().endswith("json"):
         try:
@@ -256,15 +256,15 @@ def parse_response(status: int, media: str, body: bytes, headers: Mapping[str, s
     if 300 <= status < 400:
         raise ServerError(f"{url} answers with a redirect ({status}): use the address that it points to.")
     if not isinstance(found, dict) or "error" not in found:
-        raise _strange(status, media, url)
+        raise _invalid_response(status, media, url)
     if isinstance(found.get("receipt"), dict):
         return found["receipt"]
     raise problem(status, found, headers, url)
 
 
-def _strange(status: int, media: str, url: str) -> KeepstoneError:
+def _invalid_response(status: int, media: str, url: str) -> KeepstoneError:
     if status in _TRANSIENT_STATUSES:
-        return ServerError(f"{url} answers with {status}: what stands before the server cannot reach it. Try again later.")
+        return ServerError(f"{url} answers with {status}: the proxy in front of the server cannot reach it. Try again later.")
     kind = f"{media or 'nothing'!r:.60}"
     return ServerError(f"{url} answers with {status} and {kind}, not as a keepstone server does: check the address.")
 
@@ -320,5 +320,5 @@ def httpx_module() -> Any:
 
 @lru_cache(maxsize=1)
 def ssl_context() -> Any:
-    """Whose certificates are believed. Reading them takes longer than a request, so all clients of a process share them."""
+    """The trusted certificates. Reading them takes longer than a request, so all clients of a process share them."""
     return httpx_module().create_ssl_context()

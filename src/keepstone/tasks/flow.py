@@ -253,7 +253,7 @@ def _save(working: WorkingMemory) -> str | None:
     try:
         working.save(_saved_as(working))
     except ValidationError as error:
-        return f"the step is kept, but what is in hand could not be saved: {error}"
+        return f"the step is stored, but the working memory could not be saved: {error}"
     return None
 
 
