@@ -210,12 +210,12 @@ def export_vault(call: Invocation, folder: Folder, plaintext: Plaintext = False)
 
     Notes of the same memories are replaced; other files in the folder stay.
     """
+    from keepstone.backend import backend_of
     from keepstone.importing.vault import export_vault
 
     with call.open(missing="refuse") as memory:
-        engine = getattr(memory, "_engine", None)  # a server's memory has none here
-        if engine is not None:
-            engine.upkeep_jobs.transfer.check_plaintext(plaintext)
+        if call.url is None:
+            backend_of(memory).check_plaintext(plaintext)
         count = export_vault(memory, folder)
     call.answer(
         {"path": folder, "notes": count},
