@@ -20,8 +20,7 @@ from keepstone.cli.arguments import text_or_pipe
 from keepstone.cli.exit_codes import OK, PROBLEMS
 from keepstone.cli.invocation import Invocation
 from keepstone.cli.memory_commands import confirm
-from keepstone.cli.output import Output, out, write_json
-from keepstone.cli.progress import progress
+from keepstone.cli.output import Output, out, progress, write_json
 from keepstone.errors import ConfigurationError, ValidationError
 from keepstone.ports.serialize import document
 
