@@ -27,8 +27,10 @@ def make_run(terms: NDArray[np.uint32], slots: NDArray[np.int64]) -> Run:
     keys = terms.astype(np.uint64) << np.uint64(32)
     keys |= slots.astype(np.uint64)
     keys.sort()
-    starts = np.flatnonzero(np.append(True, keys[1:] != keys[:-1])[: len(keys)])
-    return keys[starts], np.minimum(np.diff(starts, append=len(keys)), 255).astype(np.uint8)
+    edges = np.ones(len(keys) + 1, dtype=np.bool_)  # where a distinct key begins, and the end
+    np.not_equal(keys[1:], keys[:-1], out=edges[1 : len(keys)])
+    starts = np.flatnonzero(edges)
+    return keys[starts[:-1]], np.minimum(starts[1:] - starts[:-1], 255).astype(np.uint8)
 
 
 def _merged(left: Run, right: Run) -> Run:
