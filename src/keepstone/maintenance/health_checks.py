@@ -267,7 +267,10 @@ def _pair_by_terms(examination: Examination, items: Sequence[Item]) -> Iterator[
         tried: set[str] = set()
         match = None
         for other, theirs in (each for neighbours in rare for each in neighbours[-_MAX_NEIGHBOURS:]):
-            if len(own & theirs) >= _MIN_SHARED_TERMS * len(own | theirs) and other.id not in tried:
+            if len(theirs) < _MIN_SHARED_TERMS * len(own):
+                continue  # too short to share as many
+            shared = len(own & theirs)
+            if shared >= _MIN_SHARED_TERMS * (len(own) + len(theirs) - shared) and other.id not in tried:
                 if _is_alike(examination, item, other):
                     match = other
                     break
