@@ -349,7 +349,7 @@ def _undouble(word: str) -> str:
 
 def term_hashes(words: Iterable[str]) -> NDArray[np.uint32]:
     """Terms as 32-bit numbers, the form in which ranking holds them."""
-    return np.fromiter((_hash(word) for word in words), dtype=np.uint32)
+    return np.fromiter(map(_hash, words), dtype=np.uint32)
 
 
 @lru_cache(maxsize=65536)
