@@ -22,7 +22,7 @@ _SLOT = np.uint64(0xFFFFFFFF)  # the part of a key that is the slot
 NO_POSTINGS: Final[tuple[NDArray[np.int64], Counts]] = (np.empty(0, dtype=np.int64), np.empty(0, dtype=np.uint8))
 
 
-def make_run(terms: NDArray[np.uint32], slots: NDArray[np.int64]) -> Run:
+def make_run(terms: NDArray[np.uint32], slots: NDArray[np.int64] | NDArray[np.uint32]) -> Run:
     """Each distinct (term, slot) as a key, sorted, and how often it occurs."""
     keys = terms.astype(np.uint64) << np.uint64(32)
     keys |= slots.astype(np.uint64)
