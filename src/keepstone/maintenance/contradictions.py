@@ -390,7 +390,7 @@ class MessageIndex:
         if name is not None:
             return name
         owner = (memory.key or "").partition(".")[0]
-        return next((each for each in self._first.values() if slug(each) == owner), self._lone)
+        return next((each for each in self._first.values() if slug(each) == owner), self._lone) if owner else self._lone
 
 
 def find_contradicting(memories: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
