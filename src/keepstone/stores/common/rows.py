@@ -7,6 +7,7 @@ import hashlib
 import json
 import secrets
 from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime, timedelta
 from itertools import chain, islice
 from typing import Any, ParamSpec, TypeVar
 
@@ -18,7 +19,7 @@ from keepstone.ports.queue import Job
 from keepstone.ports.values import IndexRows, Matrix, Vector
 from keepstone.stores.common.transaction import Transaction
 from keepstone.text.passages import place_of, record_number
-from keepstone.text.times import FOREVER, instant
+from keepstone.text.times import EPOCH, FOREVER
 from keepstone.types import AuditRow, Record, Scope, Version
 
 Row = Sequence[Any]
@@ -77,6 +78,11 @@ def checked(vector: Vector, dimension: int | None) -> Vector:
     if not np.isfinite(vector).all() or not vector.any():
         raise EmbedderError("a vector is zero or has values that are not finite: the embedder is at fault.")
     return vector
+
+
+def instant(at: int) -> datetime:
+    """The time of a column that holds microseconds since 1970."""
+    return EPOCH + timedelta(microseconds=at)
 
 
 @_readable
