@@ -7,7 +7,6 @@ from __future__ import annotations
 import re
 import unicodedata
 from functools import lru_cache
-from typing import NamedTuple
 
 from keepstone.text import english
 from keepstone.text.lexicon import Lexicon
@@ -377,10 +376,9 @@ class Reading:
             term = fixed or self.inflection(token)
         if plural:
             self.plural.add(term)
-        if self.after_a:
-            if not plural:
-                self.singular.add(term)
-            self.after_a -= 1
+        elif self.after_a:
+            self.singular.add(term)
+        self.after_a = max(0, self.after_a - 1)
         marker, terms = self.chunks[-1]
         if token in self.names and marker in _OPEN:
             self.user_acts = False  # from here on "his" may be anyone's
@@ -421,22 +419,15 @@ class Reading:
         return token in ("called", "named") and (self.before == "be" or any("own" in terms for _, terms in self.chunks))
 
 
-class _Traits(NamedTuple):
-    """What is true of a word wherever it stands."""
-
-    fixed: str  # the term of a symbol or an ordinal
-    term: str  # the term, unless it depends on the words before it
-    plural: bool
-    on_day: bool
-
-
 @lru_cache(maxsize=16384)
-def _traits(token: str) -> _Traits:
+def _traits(token: str) -> tuple[str, str, bool, bool]:
+    """What is true of a word wherever it stands: the term of a symbol or an ordinal; the term, unless it depends on the words
+    before it; whether it is a plural; whether it names a day."""
     fixed = _SYMBOLS.get(token) or english.ORDINALS.get(token) or ""
     depends = token in ("name", "called", "named") or token.endswith("ing") or is_past(token) or lemma(token) == "own"
     term = token if token in WORDS["moods"] else "" if depends else lemma(token)
     plural = token.endswith("s") and not token.endswith(("ss", "us"))
-    return _Traits(fixed, fixed or term, plural, _is_day(token) or token.endswith("-ly"))
+    return fixed, fixed or term, plural, _is_day(token) or token.endswith("-ly")
 
 
 def _is_day(token: str) -> bool:
@@ -446,10 +437,8 @@ def _is_day(token: str) -> bool:
 def _settle(chunks: list[Chunk]) -> Clause:
     """A clause with lists sorted, the passive turned round, names and adverbs where every clause has them."""
     markers = {marker for marker, _ in chunks}
-    if not markers.isdisjoint(_LISTING):
-        chunks = _sort_lists(chunks)
-    if "by" in markers:
-        chunks = _to_active(chunks)
+    chunks = chunks if markers.isdisjoint(_LISTING) else _sort_lists(chunks)
+    chunks = _to_active(chunks) if "by" in markers else chunks
     adverbs = [term for _, terms in chunks for term in terms if term in WORDS["frequencies"]]
     if len(adverbs) == 1:
         chunks = [(marker, tuple(term for term in terms if term != adverbs[0])) for marker, terms in chunks]
