@@ -329,7 +329,8 @@ class ScopeIndex:
         slots = np.arange(self._size, self._size + len(which))
         span = slice(self._size, self._size + len(which)) if whole else slots
         self._put(rows, slice(None) if whole else which, span, sums)
-        lengths = np.diff(rows.ends, prepend=0)
+        lengths = rows.ends.copy()
+        lengths[1:] -= rows.ends[:-1]
         self._columns["lengths"][slots] = lengths[which]
         pieces = () if whole else [rows.terms[rows.ends[at] - lengths[at] : rows.ends[at]] for at in which]
         terms = rows.terms if whole else np.concatenate(pieces)

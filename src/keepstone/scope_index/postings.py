@@ -22,13 +22,15 @@ _SLOT = np.uint64(0xFFFFFFFF)  # the part of a key that is the slot
 NO_POSTINGS: Final[tuple[NDArray[np.int64], Counts]] = (np.empty(0, dtype=np.int64), np.empty(0, dtype=np.uint8))
 
 
-def make_run(terms: NDArray[np.uint32], slots: NDArray[np.int64]) -> Run:
+def make_run(terms: NDArray[np.uint32], slots: NDArray[np.int64] | NDArray[np.uint32]) -> Run:
     """Each distinct (term, slot) as a key, sorted, and how often it occurs."""
     keys = terms.astype(np.uint64) << np.uint64(32)
     keys |= slots.astype(np.uint64)
     keys.sort()
-    starts = np.flatnonzero(np.append(True, keys[1:] != keys[:-1])[: len(keys)])
-    return keys[starts], np.minimum(np.diff(starts, append=len(keys)), 255).astype(np.uint8)
+    edges = np.ones(len(keys) + 1, dtype=np.bool_)  # where a distinct key begins, and the end
+    np.not_equal(keys[1:], keys[:-1], out=edges[1 : len(keys)])
+    starts = np.flatnonzero(edges)
+    return keys[starts[:-1]], np.minimum(starts[1:] - starts[:-1], 255).astype(np.uint8)
 
 
 def _merged(left: Run, right: Run) -> Run:

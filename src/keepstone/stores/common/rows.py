@@ -30,6 +30,8 @@ _CHUNK = 4096
 _PLAIN = ("sequences", "importances", "trusts", "occurred", "valid_from", "expires", "active")
 _CODED = ("kinds", "tags", "sessions", "roles", "names")
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
+_PAIRS = [one + other for one in _ALPHABET for other in _ALPHABET]
+_pack = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
 
 
 class Unreadable(ValueError):
@@ -52,7 +54,7 @@ def _readable(read: Callable[P, T]) -> Callable[P, T]:
 def new_id() -> str:
     """A fresh record id: 80 random bits, safe in shells, URLs and file names."""
     number = secrets.randbits(80)
-    return "m_" + "".join(_ALPHABET[(number >> shift) & 31] for shift in range(75, -1, -5))
+    return "m_" + "".join([_PAIRS[number >> shift & 1023] for shift in range(70, -1, -10)])
 
 
 def content_hash(content: str) -> bytes:
@@ -64,7 +66,7 @@ def packed(value: Any) -> str:
     """JSON as it is stored."""
     if not value:  # by far the commonest: no metadata, no parents, no reasons
         return "{}" if isinstance(value, dict) else "[]" if isinstance(value, (list, tuple)) else json.dumps(value)
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return _pack(value)
 
 
 def checked(vector: Vector, dimension: int | None) -> Vector:
