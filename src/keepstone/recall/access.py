@@ -11,8 +11,9 @@ import contextlib
 import json
 import threading
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from datetime import datetime
+from operator import attrgetter
 
 from keepstone.errors import KeepstoneError, NotFound, ValidationError
 from keepstone.ports.forks import reset_after_fork
@@ -25,6 +26,8 @@ MAX_SHIFT = 0.4  # of importance, however much feedback there is
 _LEAST_MOVED = 0.01  # the importance next to that of what is buried
 _STATE = "feedback:"  # the state that holds a record's tally, followed by its id
 _TRIES = 20  # while others give feedback on the same memory
+_NAMES = [field.name for field in fields(Record)]
+_values, _READ_AT = attrgetter(*_NAMES), _NAMES.index("last_accessed_at")  # of a record; the count of its reads comes next
 
 
 class AccessCounter:
@@ -61,7 +64,8 @@ class AccessCounter:
         pending = self._pending.get(record.scope, {}).get(record.id)
         if pending is None:
             return record
-        return replace(record, access_count=record.access_count + pending[1], last_accessed_at=pending[2])
+        values = _values(record)  # `replace` takes twice as long
+        return Record(*values[:_READ_AT], pending[2], record.access_count + pending[1], *values[_READ_AT + 2 :])
 
     def _flush_quietly(self) -> None:
         with contextlib.suppress(KeepstoneError):  # a busy or full store: the counts wait for the next flush

@@ -474,24 +474,16 @@ class RecallFlow:
 
     def _build_hits(self, ranking: Ranking, positions: NDArray[np.int64], records: Sequence[Record | None]) -> Positioned:
         """Hits with their positions; a record that was forgotten meanwhile is None and has no hit."""
-        scores = ranking.confidence.scores(ranking.sums[positions])
-        return [
-            (
-                int(position),
-                Hit(
-                    self._accesses.with_pending(excerpt),
-                    round(float(score), 4),
-                    signals,
-                    passage,
-                    ranking.superseded_by(int(position)),
-                ),
-            )
-            for position, shown, score, signals in zip(
-                positions, map(ranking.show, positions, records), scores, ranking.signals(positions), strict=True
-            )
-            if shown is not None
-            for excerpt, passage in [shown]
-        ]
+        scores, signals = ranking.confidence.scores(ranking.sums[positions]).tolist(), ranking.signals(positions)
+        hits = []
+        for at, position in enumerate(positions.tolist()):
+            shown = ranking.show(position, records[at])
+            if shown is not None:
+                record, passage = shown
+                replaced_by = ranking.superseded_by(position)
+                hit = Hit(self._accesses.with_pending(record), round(scores[at], 4), signals[at], passage, replaced_by)
+                hits.append((position, hit))
+        return hits
 
 
 def _unexpired(view: View, now_micros: int) -> NDArray[np.bool_]:
