@@ -152,7 +152,8 @@ def _find_pairs(
 ) -> tuple[list[tuple[int, int, float]], Order]:
     """The pairs (older, newer, points) of positions that are worth reading, and the positions of all that were compared."""
     model, slots = load_model(), features.slots
-    heads = np.array([at for at in order[:_MAX_OLDER].tolist() if features.measured[at] and _by_user(view, slots[at])], np.int64)
+    heads = order[:_MAX_OLDER]
+    heads = heads[features.measured[heads] & _by_user(view, slots[heads])]
     if not len(heads):
         return [], heads
     told = np.arange(len(slots))
@@ -162,7 +163,7 @@ def _find_pairs(
     told = told[usable[compared] & features.measured[told] & _by_user(view, compared) & (features.column("asks")[told] == 0)]
     stated, head_stated = _stated_at(view, slots[told]), _stated_at(view, slots[heads])
     is_later = stated > head_stated[:, None]
-    if not is_later.any():
+    if not np.count_nonzero(is_later):
         return [], told
     vectors = view.vectors[features.shown[told]]
     asked = model.common + vector @ model.of_question
@@ -193,7 +194,8 @@ def _measure_pairs(view: View, features: Features, pairs: Sequence[tuple[int, in
             fit[stated >= _stated_at(view, slots[newer])] = -np.inf
             fits[newer] = fit, revised, float(statement @ model.change[:-1] + model.change[-1])
         fit, revised, change = fits[newer]
-        rival = float(fit[told != older].max(initial=-np.inf)) - float(view.vectors[shown[older]] @ revised)
+        others = fit[told != older]
+        rival = float(others[others.argmax()]) - float(view.vectors[shown[older]] @ revised) if len(others) else -np.inf
         measured.append(VectorPoints(points, change, rival))
     return measured
 
