@@ -393,12 +393,11 @@ class ScopeIndex:
         place = np.cumsum(keep) - 1
         runs = self._postings.runs()
         self._postings = Postings()
-        for keys, counts in runs:
-            slots = (keys & np.uint64(0xFFFFFFFF)).astype(np.int64)
-            held = keep[slots]
-            terms = (keys[held] >> np.uint64(32)).astype(np.uint32)
-            repeats = counts[held]
-            self._postings.add(np.repeat(terms, repeats), np.repeat(place[slots[held]], repeats))
+        for run in runs:
+            held = keep[run.slots]
+            terms = np.repeat(run.terms, np.diff(run.ends, prepend=0))[held]
+            repeats = run.counts[held]
+            self._postings.add(np.repeat(terms, repeats), np.repeat(place[run.slots[held]], repeats))
         self._columns = {name: column[: self._size][keep] for name, column in self._columns.items()}
         self._vectors = self._vectors[: self._size][keep]
         self._size, self._gone = int(keep.sum()), 0

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from keepstone.ports.values import Matrix, Vector
 from keepstone.scope_index.codes import Codes
 from keepstone.scope_index.columns import CODED, PLAIN
-from keepstone.scope_index.postings import Counts
+from keepstone.scope_index.postings import NO_POSTINGS, Counts, Run
 
 FORMAT = 4
 BLOCK = 64  # dimensions that share a scale
@@ -78,13 +78,9 @@ class Segment:
 
     def find_all(self, terms: Sequence[int]) -> list[tuple[NDArray[np.uint32], Counts]]:
         """Of each term the slots it stands in, ascending, and how often in each."""
-        held, ends = self.arrays["terms"], self.arrays["ends"]
-        places = np.searchsorted(held, np.array(terms, dtype=np.uint32))
-        found = []
-        for term, place in zip(terms, places.tolist(), strict=True):
-            there = place < len(held) and held[place] == term
-            start, end = (int(ends[place - 1]) if place else 0, int(ends[place])) if there else (0, 0)
-            found.append((self.arrays["slots"][start:end], self.arrays["counts"][start:end]))
+        found: list[tuple[NDArray[np.uint32], Counts]] = [(np.empty(0, np.uint32), NO_POSTINGS[1])] * len(terms)
+        for at, slots, counts in Run(*(self.arrays[name] for name in Run._fields)).find(terms):
+            found[at] = slots, counts
         return found
 
     def slots_of(self, sequences: NDArray[np.int64]) -> NDArray[np.int64]:

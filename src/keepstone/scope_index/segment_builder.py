@@ -100,11 +100,7 @@ class _Gathered:
 
 def _words(arrays: Arrays, terms: NDArray[np.uint32]) -> None:
     """Of each term its slots, from the terms of each slot."""
-    keys, arrays["counts"] = make_run(terms, np.repeat(np.arange(len(arrays["lengths"])), arrays["lengths"]))
-    arrays["slots"] = (keys & np.uint64(0xFFFFFFFF)).astype(np.uint32)
-    of = (keys >> np.uint64(32)).astype(np.uint32)
-    last = np.flatnonzero(np.append(of[1:] != of[:-1], True)[: len(of)])
-    arrays["terms"], arrays["ends"] = of[last], (last + 1).astype(np.int64)
+    arrays |= make_run(terms, np.repeat(np.arange(len(arrays["lengths"])), arrays["lengths"]))._asdict()
 
 
 def _codes(arrays: Arrays, dimension: int) -> None:

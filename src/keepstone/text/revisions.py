@@ -304,7 +304,7 @@ def _most(weights: tuple[float, ...], question: str | None, chars: int) -> float
     """The most that the features after those of `kind_features` can add in texts of so many characters."""
     positive, asked_chars = _positive(weights), 0 if question is None else len(question)
     most = (1.0, _most_words(chars), _asks_now(question), _most_words(asked_chars), 1.0, 1.0, 1.0, 1.0, 1.0)
-    return weights[-1] + sum(map(mul, positive, most))
+    return sum(map(mul, positive, most), start=weights[-1])
 
 
 @cache
