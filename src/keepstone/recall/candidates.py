@@ -13,7 +13,7 @@ from keepstone.ports.values import Vector
 from keepstone.recall.question import Question, QuestionWord
 from keepstone.scope_index.columns import View
 from keepstone.scope_index.postings import NO_POSTINGS, Counts, find_terms
-from keepstone.text.words import term_hashes
+from keepstone.text.words import term_hash
 
 Column = NDArray[np.float32]
 Slots = NDArray[np.int64]
@@ -88,7 +88,7 @@ def first_pass(
     """Measure every slot. `deviation` is the embedder's own; None: measured on the scope. `frequencies` and `population` are
     those of the scope, where the view is only a part of it."""
     count = _IDF_PSEUDO_COUNT + (view.live if population is None else population)
-    hashes = term_hashes(question.terms).tolist()
+    hashes = [term_hash(word.term) for word in question.words]
     related = (hashed for word in question.words if not word.names for hashed in word.related.hashes)
     terms = list(dict.fromkeys([*hashes, *related]))
     found = zip(terms, find_terms(view.runs, terms), strict=True)

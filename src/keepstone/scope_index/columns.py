@@ -76,7 +76,7 @@ class View:
     @cached_property
     def length_norms(self) -> NDArray[np.float32]:
         """What BM25 adds to the count of a word in each record: more in a longer one."""
-        lengths = self.columns["lengths"] * np.float32(BM25_B / self.average_length)
+        lengths = self.columns["lengths"].astype(np.float32) * np.float32(BM25_B / self.average_length)
         norms: NDArray[np.float32] = np.float32(BM25_K1) * (np.float32(1 - BM25_B) + lengths)
         return norms
 
