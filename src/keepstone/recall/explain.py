@@ -34,7 +34,7 @@ def group_shares(features: Features, positions: NDArray[np.int64]) -> NDArray[np
     keywords."""
     shares: NDArray[np.float32] = features.values[positions] @ _group_weights()
     assumed = ~features.measured[positions]
-    if assumed.any():
+    if np.count_nonzero(assumed):
         shares[assumed, 1] += shares[assumed, 0]
         shares[assumed, 0] = 0.0
     if features.only_asks is not None:

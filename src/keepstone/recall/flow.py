@@ -312,7 +312,8 @@ class RecallFlow:
         near = None if window is None else measure_near(window, view.occurred[features.slots])
         sums = sums if window is None or near is None else sums - outside_points(window, near)
         order = order_candidates(features.slots, sums, view.sequences)
-        order = order[usable[features.slots[order]]]
+        if slot is not None:
+            order = order[usable[features.slots[order]]]
         notes = (*notes, *loaded.notes)
         if window is not None and near is not None:
             order, near = order_by_texts(question, window, view, features.slots, near, sums, order, fetch)

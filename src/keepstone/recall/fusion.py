@@ -83,7 +83,7 @@ def estimate_scores(view: View, question: Question, first: FirstPass) -> Column:
 
 def sum_features(features: Features) -> Column:
     """The weighted sum of every candidate's features, less for messages that only ask."""
-    sums: Column = np.vecdot(features.values, weights().vector)
+    sums: Column = np.einsum("ij,j->i", features.values, weights().vector)  # row by row: equal rows have equal sums
     return sums if features.only_asks is None else sums - asking_points(features)
 
 
@@ -184,8 +184,8 @@ def best_relevance(order: NDArray[np.int64], relevance: Column, limit: int) -> f
 
 def order_candidates(slots: NDArray[np.int64], sums: Column, sequences: NDArray[np.int64]) -> NDArray[np.int64]:
     """The positions of candidates in order of their sums; of equals the newer comes first."""
-    order: NDArray[np.int64] = np.argsort(-sums)
+    order: NDArray[np.int64] = (-sums).argsort()
     ordered = sums[order]
-    if (ordered[1:] == ordered[:-1]).any():
+    if np.count_nonzero(ordered[1:] == ordered[:-1]):
         order = np.lexsort((-sequences[slots], -sums))
     return order

@@ -52,6 +52,7 @@ _TIME_WORDS = _TURNS | frozenset(
 )  # words of a time expression that match no text
 _ENGLISH_WORDS = frozenset("the what which where who when why how does did your were".split())
 _SPACED = re.compile(r"\S+")
+_LATIN_LETTER = re.compile("[A-Za-z]")
 _CAPITALIZED = re.compile(r"(?<=[a-z,] )[A-Z][a-z]\w+")  # a capital within a sentence
 
 
@@ -91,7 +92,7 @@ class Question:
     @property
     def is_foreign(self) -> bool:
         """Whether it is in another language than English: one that is known, or one without a Latin letter, such as Thai."""
-        return bool(self.language) or not any(letter.isascii() and letter.isalpha() for letter in self.text)
+        return bool(self.language) or _LATIN_LETTER.search(self.text) is None
 
     @property
     def terms(self) -> list[str]:
