@@ -97,18 +97,17 @@ def score_candidates(
     active) is skipped."""
     unexpired = view.active if unexpired is None else unexpired
     best = choose_candidates(estimates, usable, max(MAX_SCORED, 3 * wanted), also)
-    is_candidate = np.zeros(view.size + 1, dtype=np.bool_)  # the last stands for no slot
-    is_candidate[best] = True
-    if len(best) < np.count_nonzero(usable):
+    slots = np.sort(best)
+    if view.session_count and len(best) < np.count_nonzero(usable):
+        is_candidate = np.zeros(view.size + 1, dtype=np.bool_)  # the last stands for no slot
         is_candidate[_neighbours(view, best, unexpired)] = True
         is_candidate[:-1] &= usable
-        if also is not None:
-            is_candidate[also] = True
-    slots = is_candidate[:-1].nonzero()[0]
+        is_candidate[best] = True
+        slots = is_candidate[:-1].nonzero()[0]
     neighbours = _neighbours(view, slots, unexpired)
     values = np.zeros((len(slots), len(NAMES)), dtype=np.float32)
     shown = slots if first.shown is None else first.shown[slots]
-    measured = view.embedded[shown] & first.has_vector
+    measured = view.embedded[shown] if first.has_vector else np.zeros(len(shown), dtype=np.bool_)
     if not question.words and not first.has_vector:
         return Features(slots, values, measured, passages=shown)  # the question has neither words nor a vector
     put = _FeatureTable(values)

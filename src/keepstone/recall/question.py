@@ -68,7 +68,7 @@ class QuestionWord:
     others: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Question:
     """A parsed question. `embedding_text` is its text without the names of speakers: who said a message is known, and a name in
     the vector pulls towards messages that greet the person."""
@@ -174,9 +174,9 @@ def is_plainly_english(text: str) -> bool:
 
 def weigh_world(question: Question, vector: Vector | None, weights: Vector | None) -> Question:
     """The question with the log odds that it asks about the world, by its vector and the embedder's weights for that."""
-    if vector is None or weights is None:
-        return question
-    return replace(question, world=float(weights[:-1] @ vector + weights[-1]))
+    if vector is not None and weights is not None:
+        question.world = float(weights[:-1] @ vector + weights[-1])
+    return question
 
 
 class _Wants(NamedTuple):

@@ -171,7 +171,7 @@ def _find_pairs(
     for head, later in zip(heads.tolist(), is_later, strict=True):
         points = vectors @ (view.vectors[features.shown[head]] @ model.of_statement + asked)
         points[~later] = -np.inf
-        best = np.argsort(-points)[:_MAX_READ]
+        best = (-points).argsort()[:_MAX_READ]
         pairs += [
             (head, at, value)
             for at, value in zip(told[best].tolist(), points[best].tolist(), strict=True)
