@@ -274,7 +274,7 @@ class MappedView:
         cut = int(np.searchsorted(slots, size))
         old, new = slots[:cut], slots[cut:] - size
         names = [name for name in self._tail.columns if name not in ("before", "after")]
-        columns = {name: self._column(name, slots) for name in names}
+        columns = {name: self._column(name, slots, cut) for name in names}
         for name in ("before", "after"):
             there = self._along(name, slots)
             place = np.searchsorted(slots, there)
@@ -283,16 +283,17 @@ class MappedView:
         vectors = self._segment.vectors_at(old)
         if len(new):
             vectors = np.concatenate([vectors, self._tail.vectors[new]]) if len(old) else self._tail.vectors[new]
-        said = columns["kinds"] == self._tail.code(MESSAGE)
-        sessions = len(np.unique(columns["sessions"][said & (columns["sessions"] != self._tail.code(None))]))
+        said = (columns["kinds"] == self._tail.code(MESSAGE)) & (columns["sessions"] != self._tail.code(None))
+        sessions = int(np.count_nonzero(np.bincount(columns["sessions"][said])))
         return View(
             len(slots), columns, vectors, [_run(terms, lists, old, new)], self._tail.codes, self._tail.speakers, sessions,
             self._tail.speaker_count,
         )  # fmt: skip
 
-    def _column(self, name: str, slots: Slots) -> NDArray[Any]:
+    def _column(self, name: str, slots: Slots, cut: int | None = None) -> NDArray[Any]:
+        """A column at some slots, of which the first `cut` are in the segment."""
         size = self._segment.size
-        cut = int(np.searchsorted(slots, size))
+        cut = int(np.searchsorted(slots, size)) if cut is None else cut
         if cut == len(slots):
             found: NDArray[Any] = self._old.columns[name][slots]
             return found

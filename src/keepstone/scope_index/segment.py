@@ -72,7 +72,7 @@ class Segment:
             return np.zeros(len(slots), dtype=np.float32)
         asked = np.zeros(scales.shape[1] * BLOCK, dtype=np.float32)
         asked[: len(vector)] = vector
-        parts = self.arrays["vectors"][slots].astype(np.float32).reshape(*scales.shape, BLOCK)
+        parts = self.arrays["vectors"].take(slots, axis=0).astype(np.float32).reshape(*scales.shape, BLOCK)
         found: NDArray[np.float32] = np.einsum("nb,nb->n", np.einsum("nbk,bk->nb", parts, asked.reshape(-1, BLOCK)), scales)
         return found
 
@@ -113,7 +113,7 @@ def quantise(vectors: Matrix) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
 def dequantise(arrays: Arrays, slots: NDArray[np.int64], dimension: int) -> Matrix:
     """The quantised vectors of some slots as floats."""
     scales = arrays["scales"][slots]
-    vectors = arrays["vectors"][slots].astype(np.float32).reshape(*scales.shape, BLOCK)
+    vectors = arrays["vectors"].take(slots, axis=0).astype(np.float32).reshape(*scales.shape, BLOCK)
     vectors *= scales[:, :, None]
     found: Matrix = np.ascontiguousarray(vectors.reshape(len(slots), scales.shape[1] * BLOCK)[:, :dimension])
     return found
