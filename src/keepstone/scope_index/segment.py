@@ -177,7 +177,8 @@ def _lock(file: IO[bytes]) -> None:
 
 def remove_drafts(path: Path) -> None:
     """Delete what processes that were killed while they wrote have left beside a file's place."""
-    for draft in path.parent.glob(f"{path.name}.*"):
+    listed = os.listdir(path.parent) if path.parent.is_dir() else ()  # `glob` compiles a pattern for each scope
+    for draft in [path.parent / name for name in listed if name.startswith(f"{path.name}.")]:
         with contextlib.suppress(OSError), draft.open("rb") as file:
             _lock(file)  # refused while another process writes there
             draft.unlink()
