@@ -65,7 +65,7 @@ class StatementReading:
 
     def probability(self, *kinds: str) -> float:
         """The probability that it is of one of some kinds."""
-        return _add_kinds(self.kinds, *kinds)
+        return sum(self.kinds[KINDS.index(kind)] for kind in kinds)
 
 
 @lru_cache(maxsize=8192)
@@ -94,10 +94,6 @@ def features_of(text: str) -> set[str]:
 
 def _head(text: str) -> str:
     return text[:_MAX_CHARS].replace("’", "'")
-
-
-def _add_kinds(probabilities: tuple[float, ...], *kinds: str) -> float:
-    return sum(probabilities[KINDS.index(kind)] for kind in kinds)
 
 
 def _add_changes(probabilities: tuple[float, ...]) -> float:
@@ -371,11 +367,6 @@ def find_replacements(
 def tells_change(text: str) -> bool:
     """Whether a statement reads more like a change, a correction or an end than like anything else."""
     return _add_changes(classify_statement(text)) >= MIN_CHANGE
-
-
-def find_changes(texts: Iterable[str]) -> set[str]:
-    """The statements among some that tell a change."""
-    return {text for text in texts if tells_change(text)}
 
 
 def leaves_standing(older: str, newer: str) -> bool:

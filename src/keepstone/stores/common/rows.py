@@ -92,13 +92,11 @@ def record_of(row: Row, scope: Scope) -> tuple[int, Record]:
     at = instant(created)
     return sequence, Record(
         id, scope, kind, tag, key, content, _metadata(metadata), importance, source, trust, session, role, name,
-        occurred_at=at if occurred == created else instant(occurred), created_at=at,
-        updated_at=at if updated == created else instant(updated), valid_from=at if valid == created else instant(valid),
-        valid_to=None, expires_at=None if expires is None else instant(expires),
-        last_accessed_at=None if last is None else instant(last), access_count=count, version=version, status=status,
-        parents=() if parents == "[]" else tuple(json.loads(parents)), embedded=bool(embedded),
-        blocks=None if blocks is None else tuple(json.loads(blocks)),
-        sensitive=() if sensitive == "[]" else tuple(json.loads(sensitive)),
+        at if occurred == created else instant(occurred), at, at if updated == created else instant(updated),
+        at if valid == created else instant(valid), None, None if expires is None else instant(expires),
+        None if last is None else instant(last), count, version, status,
+        () if parents == "[]" else tuple(json.loads(parents)), bool(embedded),
+        None if blocks is None else tuple(json.loads(blocks)), () if sensitive == "[]" else tuple(json.loads(sensitive)),
     )  # fmt: skip
 
 
