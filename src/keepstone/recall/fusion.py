@@ -111,7 +111,9 @@ def _combine_relevance(features: Features, similarity: Column, coverage: Column,
     similarity = np.minimum(np.maximum(similarity[positions], np.float32(0)), np.float32(1))
     distance: Column = (1 - similarity) * (1 - _COVERAGE_FACTOR * coverage[positions])
     for name, factor in _HINT_FACTORS:
-        distance *= 1 - factor * features.column(name)[positions]
+        column = features.column(name)[positions]
+        if np.count_nonzero(column):
+            distance *= 1 - factor * column
     relevance: Column = (1 - distance) * np.float32(1 - _UNKNOWN_NAMES_FACTOR * features.unknown_names)
     return relevance
 

@@ -165,7 +165,7 @@ def _find_pairs(
     is_later = stated > head_stated[:, None]
     if not np.count_nonzero(is_later):
         return [], told
-    vectors = view.vectors[features.shown[told]]
+    vectors = view.vectors.take(features.shown[told], axis=0)
     asked = model.common + vector @ model.of_question
     pairs: list[tuple[int, int, float]] = []
     for head, later in zip(heads.tolist(), is_later, strict=True):
@@ -183,7 +183,7 @@ def _find_pairs(
 def _measure_pairs(view: View, features: Features, pairs: Sequence[tuple[int, int, float]], told: Order) -> list[VectorPoints]:
     """What the vectors say of each pair, beside all that was told."""
     model, slots, shown = load_model(), features.slots, features.shown
-    vectors, stated = view.vectors[shown[told]], _stated_at(view, slots[told])
+    vectors, stated = view.vectors.take(shown[told], axis=0), _stated_at(view, slots[told])
     fits: dict[int, tuple[Column, Column, float]] = {}
     measured = []
     for older, newer, points in pairs:
@@ -191,7 +191,7 @@ def _measure_pairs(view: View, features: Features, pairs: Sequence[tuple[int, in
             statement = view.vectors[shown[newer]]
             revised = model.of_statement @ statement
             fit = vectors @ revised
-            fit[stated >= _stated_at(view, slots[newer])] = -np.inf
+            fit[stated >= stated[told.searchsorted(newer)]] = -np.inf  # what may replace another was told itself
             fits[newer] = fit, revised, float(statement @ model.change[:-1] + model.change[-1])
         fit, revised, change = fits[newer]
         others = fit[told != older]
