@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,6 +48,7 @@ _NEIGHBOUR_WEIGHTS: Final = np.array(
 _MARKS: Final = {mark: int(term_hashes([mark])[0]) for mark in (ASKS, ONLY_ASKS, NUMBERED, TIMED)}
 _SAMPLED_DATES = 1000  # records whose dates say which are new
 _FACT_WEIGHT = 1.3  # of a fact about the user beside a message of the user, where the question is about the user
+_Put = Callable[[str, NDArray[Any]], None]  # writes a column by its name
 _SESSION_PSEUDO_COUNT = 5  # sessions without the word that IDF smoothing adds
 
 
@@ -110,7 +112,10 @@ def score_candidates(
     measured = view.embedded[shown] if first.has_vector else np.zeros(len(shown), dtype=np.bool_)
     if not question.words and not first.has_vector:
         return Features(slots, values, measured, passages=shown)  # the question has neither words nor a vector
-    put = _FeatureTable(values)
+
+    def put(name: str, column: NDArray[Any]) -> None:
+        values[:, _COLUMNS[name]] = column
+
     only_asks = view.holds(_MARKS[ONLY_ASKS])
     asks = view.holds(_MARKS[ASKS]) | only_asks
     _put_similarity(put, view, first, slots, neighbours[0], asks)
@@ -136,16 +141,6 @@ def score_candidates(
     return Features(slots, values, measured, share, repeats & by_user, shown, own)
 
 
-class _FeatureTable:
-    """Writes columns by name."""
-
-    def __init__(self, values: NDArray[np.float32]) -> None:
-        self._values = values
-
-    def __call__(self, name: str, column: NDArray[np.generic]) -> None:
-        self._values[:, _COLUMNS[name]] = column
-
-
 def _neighbours(view: View, slots: Slots, unexpired: NDArray[np.bool_]) -> NDArray[np.int64]:
     """The slots one and two messages before and after, a row for each of `_NEIGHBOURS`; -1 for none."""
     if not view.session_count:
@@ -164,9 +159,7 @@ def _neighbours(view: View, slots: Slots, unexpired: NDArray[np.bool_]) -> NDArr
     return found
 
 
-def _put_similarity(
-    put: _FeatureTable, view: View, first: FirstPass, slots: Slots, before: Slots, asks: NDArray[np.bool_]
-) -> None:
+def _put_similarity(put: _Put, view: View, first: FirstPass, slots: Slots, before: Slots, asks: NDArray[np.bool_]) -> None:
     """The features of similarity. `before` are the messages before; `asks` says of every slot whether it is a question."""
     own = first.similarity[slots]
     if not view.session_count:  # no record has a message before it
@@ -236,7 +229,7 @@ def _session_bm25(view: View, first: FirstPass, slots: Slots) -> Column:
     return bm25
 
 
-def _put_speaker(put: _FeatureTable, view: View, question: Question, slots: Slots) -> None:
+def _put_speaker(put: _Put, view: View, question: Question, slots: Slots) -> None:
     if question.names and len(question.names) < view.speaker_count:
         put("speaker", np.isin(view.names[slots], list(question.names)))
     by_assistant = view.roles[slots] == view.code("assistant")
@@ -248,7 +241,7 @@ def _put_speaker(put: _FeatureTable, view: View, question: Question, slots: Slot
         put("of_assistant", by_assistant)
 
 
-def _put_times(put: _FeatureTable, view: View, question: Question, usable: NDArray[np.bool_], slots: Slots) -> None:
+def _put_times(put: _Put, view: View, question: Question, usable: NDArray[np.bool_], slots: Slots) -> None:
     hint = question.time
     if question.event is not None:
         put("event", closeness(question.event, view.occurred[slots]))

@@ -321,7 +321,7 @@ class RecallFlow:
             notes += describe_empty(window, near[order])
         is_fact = usable & (view.kinds != view.code(MESSAGE)) if view.session_count else usable
         fact_count = int(np.count_nonzero(is_fact)) if candidates is None else candidates.facts
-        of_all = RelevanceThreshold.of(None, population or int(np.count_nonzero(usable)), question)
+        of_all = RelevanceThreshold.of(population or int(np.count_nonzero(usable)), question)
         of_facts = RelevanceThreshold.among_facts(fact_count, question)  # facts are few beside messages: chance reaches less
         scored = ScoredCandidates(view, question, first, features, relevance, sums, is_fact, of_all, of_facts)
         min_similarity = self._min_similarity if query.min_similarity is None else query.min_similarity

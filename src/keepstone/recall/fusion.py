@@ -139,12 +139,9 @@ class RelevanceThreshold:
     best_required: float = 0.0
 
     @classmethod
-    def of(cls, min_similarity: float | None, size: int, question: Question | None = None) -> RelevanceThreshold:
-        """The caller's own threshold, which every record must reach; else the chance level of a scope of this size."""
-        if min_similarity is not None:
-            return cls(min_similarity)
-        level = chance_relevance(size) * (1.0 if question is None else _world_factor(question))
-        return cls.at(level, question)
+    def of(cls, size: int, question: Question | None = None) -> RelevanceThreshold:
+        """The chance level of a scope of this size."""
+        return cls.at(chance_relevance(size) * (1.0 if question is None else _world_factor(question)), question)
 
     @classmethod
     def among_facts(cls, size: int, question: Question) -> RelevanceThreshold:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from keepstone.ports.values import Changes, IndexRows, Matrix
 from keepstone.scope_index import message_links
-from keepstone.scope_index.postings import Postings, Run, find_term
+from keepstone.scope_index.postings import Postings, Run, find_terms
 from keepstone.text.words import name_words
 from keepstone.types import MESSAGE, STEP
 
@@ -135,7 +135,7 @@ class View:
         """Which slots hold a term; the one after the last, which stands for no slot, does not."""
         if term not in self._holding:
             holds_term = np.zeros(self.size + 1, dtype=np.bool_)
-            holds_term[find_term(self.runs, term)[0]] = True
+            holds_term[find_terms(self.runs, [term])[0][0]] = True
             self._holding[term] = holds_term
         return self._holding[term]
 

@@ -109,13 +109,8 @@ class Postings:
         return sum(column.nbytes for run in self._runs for column in run) + self._tail_size * 12
 
 
-def find_term(runs: list[Run], term: int) -> tuple[NDArray[np.int64], Counts]:
-    """The slots a term stands in, and how often in each."""
-    return find_terms(runs, [term])[0]
-
-
 def find_terms(runs: list[Run], terms: Sequence[int]) -> list[tuple[NDArray[np.int64], Counts]]:
-    """The same for many terms at once."""
+    """The slots that each term stands in, and how often in each."""
     found = [NO_POSTINGS] * len(terms)
     for run in runs:
         for at, slots, counts in run.find(terms):
