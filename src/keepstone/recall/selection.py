@@ -122,28 +122,24 @@ def _put_newer_first(
     hint = question.time
     if hint is not None and (hint.order == "earliest" or hint.start is not None or hint.end is not None):
         return positions  # the question names a time itself
-    occurred, message = view.occurred[slots], view.codes.get(MESSAGE, -1)
-    least = np.where(view.kinds[slots] == message, np.float32(MIN_ALIKE_MESSAGES), np.float32(MIN_ALIKE_COVERED))
-    is_later = (occurred[:, None] > occurred) & (similarity >= least) & _below_diagonal(len(slots))
-    is_later &= sums - sums[:, None] < MAX_GAP_COVERED
-    rows, columns = is_later.nonzero()  # row by row, older ones best first
-    pairs = list(zip(rows.tolist(), columns.tolist(), strict=True))
-    if not pairs:
+    occurred, kinds, tags = view.occurred[slots], view.kinds[slots], view.tags[slots]
+    is_fact = kinds != view.codes.get(MESSAGE, -1)
+    least = np.where(is_fact, np.float32(MIN_ALIKE_COVERED), np.float32(MIN_ALIKE_MESSAGES))
+    gaps = sums - sums[:, None]
+    revises = (occurred[:, None] > occurred) & (similarity >= least) & _below_diagonal(len(slots)) & (gaps < MAX_GAP_COVERED)
+    if not np.count_nonzero(revises):
         return positions
+    for column in (kinds, view.roles[slots], view.names[slots]):
+        revises &= column[:, None] == column
+    covers = is_fact & (coverage >= 0.5)
+    both_cover = covers[:, None] & covers & (np.abs(coverage[:, None] - coverage) <= 0.1)
+    is_alike, is_close = similarity >= MIN_ALIKE, gaps < MAX_GAP
+    # Facts that hold the question's words are compared whatever their tags.
+    revises &= (both_cover & (is_alike | is_close)) | (is_alike & is_close & (tags[:, None] == tags))
     not_now: NDArray[np.bool_] | None = None  # looked up for the first pair that would change places
-    speakers = list(zip(*(column[slots].tolist() for column in (view.kinds, view.roles, view.names)), strict=True))
-    tags, points, covered, alike = view.tags[slots].tolist(), sums.tolist(), coverage.tolist(), similarity.tolist()
-    for newer, older in pairs:
-        if speakers[newer] != speakers[older]:
-            continue
-        is_message = speakers[older][0] == message
-        both_cover = not is_message and min(covered[newer], covered[older]) >= 0.5 and abs(covered[newer] - covered[older]) <= 0.1
-        if not both_cover and tags[newer] != tags[older]:
-            continue  # facts that hold the question's words are compared whatever their tags
-        max_gap = MAX_GAP_COVERED if both_cover and alike[newer][older] >= MIN_ALIKE else MAX_GAP
-        min_alike = MIN_ALIKE_MESSAGES if is_message else MIN_ALIKE_COVERED if both_cover else MIN_ALIKE
-        close = alike[newer][older] >= min_alike and points[older] - points[newer] < max_gap
-        if close and positions.index(older) < positions.index(newer):
+    rows, columns = revises.nonzero()  # row by row, older ones best first
+    for newer, older in zip(rows.tolist(), columns.tolist(), strict=True):
+        if positions.index(older) < positions.index(newer):
             if not_now is None:
                 asked = question.terms
                 not_now = view.holds_any([term for word, term in _NOT_NOW.items() if word not in asked], slots)
