@@ -20,7 +20,7 @@ from keepstone.recall.candidates import Column, Slots
 from keepstone.recall.features import Features
 from keepstone.recall.question import Question
 from keepstone.scope_index.columns import View
-from keepstone.text.revisions import ReadPair, VectorPoints, load_model, revision_probabilities, tells_change
+from keepstone.text.revisions import ReadPair, VectorPoints, find_changes, load_model, revision_probabilities
 from keepstone.types import Record
 
 MIN_PROBABILITY = 0.2  # from which a later statement comes before an earlier one
@@ -215,7 +215,8 @@ def _judge(
         for pair in pairs
         if (old := records[pair[0]]) is not None and (new := records[pair[1]]) is not None and _may_replace(old, new, numbers)
     ]
-    readable = [entry for entry in read if tells_change(entry[2])]
+    changes = find_changes({new for _, _, new, _ in read})
+    readable = [entry for entry in read if entry[2] in changes]
     if not readable:
         return {}
     measured = _measure_pairs(view, features, [pair for pair, _, _, _ in readable], told)

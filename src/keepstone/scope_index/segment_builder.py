@@ -36,7 +36,7 @@ def build_segment(pages: Iterable[IndexRows], about: dict[str, Any], stopped: Ca
     arrays |= segment.encode_names(gathered.codes, gathered.speakers)
     dimension = gathered.dimension or (about.get("embedder") or (None, 0))[1]  # an empty scope may be filled later
     made = {**about, "dimension": dimension, "size": gathered.size}
-    _words(arrays, gathered.terms())
+    arrays |= make_run(gathered.terms(), np.repeat(np.arange(len(arrays["lengths"])), arrays["lengths"]))._asdict()
     if stopped():
         raise BuildStopped
     _codes(arrays, dimension)
@@ -96,11 +96,6 @@ class _Gathered:
         found = np.concatenate(self._terms) if self._terms else np.empty(0, dtype=np.uint32)
         self._terms = []
         return found
-
-
-def _words(arrays: Arrays, terms: NDArray[np.uint32]) -> None:
-    """Of each term its slots, from the terms of each slot."""
-    arrays |= make_run(terms, np.repeat(np.arange(len(arrays["lengths"])), arrays["lengths"]))._asdict()
 
 
 def _codes(arrays: Arrays, dimension: int) -> None:

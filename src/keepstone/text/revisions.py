@@ -369,6 +369,11 @@ def tells_change(text: str) -> bool:
     return _add_changes(classify_statement(text)) >= MIN_CHANGE
 
 
+def find_changes(texts: Iterable[str]) -> set[str]:
+    """The statements among some that tell a change."""
+    return {text for text in texts if tells_change(text)}
+
+
 def leaves_standing(older: str, newer: str) -> bool:
     """Whether a newer statement surely replaces nothing of an older one: it tells the past, a wish or one more, begins with
     another person, or tells a name where the older one tells something else."""
