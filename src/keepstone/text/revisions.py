@@ -104,9 +104,8 @@ def _add_changes(probabilities: tuple[float, ...]) -> float:
 @lru_cache(maxsize=8192)
 def classify_statement(text: str) -> tuple[float, ...]:
     """The probability of each kind; of a long text the beginning counts."""
-    weights = _weights()
-    known = weights.keys() & features_of(_head(text))
-    packed = sum(map(weights.__getitem__, known), weights[""])
+    known = [packed for feature in features_of(_head(text)) if (packed := _weights().get(feature)) is not None]
+    packed = sum(known, _weights()[""])
     sums = [((packed >> shift) & _LANE) - _OFFSET * (len(known) + 1) for shift in _SHIFTS]
     top = max(sums)
     powers = [math.exp((value - top) / 32) for value in sums]
