@@ -155,7 +155,8 @@ def _find_pairs(
 ) -> tuple[list[tuple[int, int, float]], Order]:
     """The pairs (older, newer, points) of positions that are worth reading, and the positions of all that were compared."""
     model, slots = load_model(), features.slots
-    heads = np.array([at for at in order[:_MAX_OLDER].tolist() if features.measured[at] and _by_user(view, slots[at])], np.int64)
+    heads = order[:_MAX_OLDER]
+    heads = heads[features.measured[heads] & _by_user(view, slots[heads])]
     if not len(heads):
         return [], heads
     told = np.arange(len(slots))
@@ -165,15 +166,15 @@ def _find_pairs(
     told = told[usable[compared] & features.measured[told] & _by_user(view, compared) & (features.column("asks")[told] == 0)]
     stated, head_stated = _stated_at(view, slots[told]), _stated_at(view, slots[heads])
     is_later = stated > head_stated[:, None]
-    if not is_later.any():
+    if not np.count_nonzero(is_later):
         return [], told
-    vectors = view.vectors[features.shown[told]]
+    vectors = view.vectors.take(features.shown[told], axis=0)
     asked = model.common + vector @ model.of_question
     pairs: list[tuple[int, int, float]] = []
     for head, later in zip(heads.tolist(), is_later, strict=True):
         points = vectors @ (view.vectors[features.shown[head]] @ model.of_statement + asked)
         points[~later] = -np.inf
-        best = np.argsort(-points)[:_MAX_READ]
+        best = (-points).argsort()[:_MAX_READ]
         pairs += [
             (head, at, value)
             for at, value in zip(told[best].tolist(), points[best].tolist(), strict=True)
@@ -185,7 +186,7 @@ def _find_pairs(
 def _measure_pairs(view: View, features: Features, pairs: Sequence[tuple[int, int, float]], told: Order) -> list[VectorPoints]:
     """What the vectors say of each pair, beside all that was told."""
     model, slots, shown = load_model(), features.slots, features.shown
-    vectors, stated = view.vectors[shown[told]], _stated_at(view, slots[told])
+    vectors, stated = view.vectors.take(shown[told], axis=0), _stated_at(view, slots[told])
     fits: dict[int, tuple[Column, Column, float]] = {}
     measured = []
     for older, newer, points in pairs:
@@ -193,10 +194,11 @@ def _measure_pairs(view: View, features: Features, pairs: Sequence[tuple[int, in
             statement = view.vectors[shown[newer]]
             revised = model.of_statement @ statement
             fit = vectors @ revised
-            fit[stated >= _stated_at(view, slots[newer])] = -np.inf
+            fit[stated >= stated[told.searchsorted(newer)]] = -np.inf  # what may replace another was told itself
             fits[newer] = fit, revised, float(statement @ model.change[:-1] + model.change[-1])
         fit, revised, change = fits[newer]
-        rival = float(fit[told != older].max(initial=-np.inf)) - float(view.vectors[shown[older]] @ revised)
+        others = fit[told != older]
+        rival = float(others[others.argmax()]) - float(view.vectors[shown[older]] @ revised) if len(others) else -np.inf
         measured.append(VectorPoints(points, change, rival))
     return measured
 

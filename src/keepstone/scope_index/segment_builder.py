@@ -98,14 +98,10 @@ def _words(arrays: Arrays, terms: NDArray[np.uint32]) -> None:
     size = 0
     for low, high in pairwise(bounds):
         chosen = np.flatnonzero((terms >= low) & (terms <= high - 1))
-        keys, counts = make_run(terms[chosen], slots[chosen])
-        of = (keys >> np.uint64(32)).astype(np.uint32)
-        last = np.flatnonzero(np.append(of[1:] != of[:-1], True)[: len(of)])
-        found["slots"].append((keys & np.uint64(0xFFFFFFFF)).astype(np.uint32))
-        found["counts"].append(counts)
-        found["terms"].append(of[last])
-        found["ends"].append(last + 1 + size)
-        size += len(keys)
+        run = make_run(terms[chosen], slots[chosen])
+        for name, part in run._replace(ends=run.ends + size)._asdict().items():
+            found[name].append(part)
+        size += len(run.slots)
     arrays |= {name: np.concatenate(parts) for name, parts in found.items()}
 
 

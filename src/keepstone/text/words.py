@@ -349,11 +349,12 @@ def _undouble(word: str) -> str:
 
 def term_hashes(words: Iterable[str]) -> NDArray[np.uint32]:
     """Terms as 32-bit numbers, the form in which ranking holds them."""
-    return np.fromiter(map(_hash, words), dtype=np.uint32)
+    return np.fromiter(map(term_hash, words), dtype=np.uint32)
 
 
 @lru_cache(maxsize=65536)
-def _hash(word: str) -> int:
+def term_hash(word: str) -> int:
+    """The number of one term."""
     return zlib.crc32(word.encode("utf-8", "surrogatepass"))
 
 
