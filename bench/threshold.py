@@ -97,7 +97,7 @@ def groups(asked: Sequence[Asked]) -> dict[str, list[Asked]]:
 
 def gate(found: float) -> RelevanceThreshold:
     """A gate like the default one, which opens at this relevance of the best hit."""
-    usual = RelevanceThreshold.of(None, 1000)
+    usual = RelevanceThreshold.of(1000)
     return RelevanceThreshold(usual.minimum / usual.best_required * found, usual.share_of_best, found)
 
 

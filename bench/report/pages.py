@@ -1,4 +1,4 @@
-"""What every page has: its head, tables, where its figures come from, what is not measured yet. Pure."""
+"""Parts of every page: its head, tables, the sources of its figures, what is not measured yet. Pure."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ from bench.report.figures import plain
 from bench.report.results import COMMANDS, Results
 
 MADE = "<!-- made by `python -m bench report` from the files in results/: do not edit -->"
-_MACHINE = ("cpu", "cores", "memory_gb", "disk", "system", "python", "sqlite", "numpy", "load")
-_NAMES = {"cores": "{} cores", "memory_gb": "{} GB of memory", "python": "Python {}", "sqlite": "SQLite {}", "numpy": "numpy {}",
-          "load": "load {} at the start"}  # fmt: skip
+_MACHINE = ("cpu", "cores", "memory_gb", "disk", "system", "python", "sqlite", "numpy")
+_NAMES = {"cores": "{} cores", "memory_gb": "{} GB of memory", "python": "Python {}", "sqlite": "SQLite {}", "numpy": "numpy {}"}
 
 
 def page(title: str, lead: str, parts: Iterable[str]) -> str:
@@ -19,21 +18,40 @@ def page(title: str, lead: str, parts: Iterable[str]) -> str:
     return "\n\n".join([f"# {title}", MADE, lead, *(part for part in parts if part)]) + "\n"
 
 
-def source(results: Results, name: str) -> str:
-    """Where figures come from: the command, the machine, the versions, the commit, the day."""
-    found = results.get(name)
-    if found is None:
-        return missing(name)
-    machine: Mapping[str, Any] = found.get("machine", {})
-    there = [_NAMES.get(key, "{}").format(plain(machine[key])) for key in _MACHINE if machine.get(key) not in (None, "")]
-    versions = ", ".join(f"{each} {version}" for each, version in (machine.get("versions") or {}).items())
-    told = f"keepstone {machine['keepstone']}" if "keepstone" in machine else "keepstone"
-    said = [f"{told} at commit `{machine['commit']}`" if machine.get("commit") else f"{told}, at a commit that was not saved"]
-    said += [f"on {machine['date']}"] if machine.get("date") else ["on a day that was not saved"]
-    lines = [f"Printed by `{results.command(name)}` ([results/{name}.json](results/{name}.json)): {', '.join(said)}."]
-    lines += [f"Machine: {', '.join(there)}."] if there else []
-    lines += [f"Versions: {versions}."] if versions else []
-    return "> " + "  \n> ".join(lines)
+def sources(results: Results, names: Iterable[str]) -> str:
+    """The last section of a page: the command, version, commit and day of every result, and the machines."""
+    saved = {name: found.get("machine", {}) for name in names if (found := results.get(name)) is not None}
+    machines = list(dict.fromkeys(text for machine in saved.values() if (text := _machine(machine))))
+    lines = [
+        f"- `{results.command(name)}` ([saved]({f'results/{name}.json'})): {_origin(machine)}."
+        + (f" Machine {machines.index(_machine(machine)) + 1}." if len(machines) > 1 and _machine(machine) else "")
+        for name, machine in saved.items()
+    ]
+    described = [
+        f"{'Machine' if len(machines) == 1 else f'Machine {number}'}: {text}." for number, text in enumerate(machines, start=1)
+    ]
+    return "\n\n".join(["## Sources", "\n".join(lines), *described]) if lines else ""
+
+
+def _machine(machine: Mapping[str, Any]) -> str:
+    return ", ".join(_NAMES.get(key, "{}").format(plain(machine[key])) for key in _MACHINE if machine.get(key) not in (None, ""))
+
+
+def _origin(machine: Mapping[str, Any]) -> str:
+    """Version, commit, day, load, and the versions of other systems."""
+    version = f"keepstone {machine['keepstone']}" if "keepstone" in machine else "keepstone"
+    parts = [
+        f"{version} at commit `{machine['commit']}`" if machine.get("commit") else f"{version}, at a commit that was not saved"
+    ]
+    parts += [f"on {machine['date']}"] if machine.get("date") else ["on a day that was not saved"]
+    parts += [f"load {plain(machine['load'])}"] if machine.get("load") not in (None, "") else []
+    others = {name: each for name, each in (machine.get("versions") or {}).items() if name != "keepstone"}
+    return ", ".join([*parts, *(f"{name} {each}" for name, each in others.items())])
+
+
+def unmeasured(results: Results, names: Iterable[str]) -> list[str]:
+    """The text shown for each result that is not saved."""
+    return [missing(name) for name in names if results.get(name) is None]
 
 
 def missing(name: str) -> str:

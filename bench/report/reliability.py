@@ -9,9 +9,8 @@ from bench.report.charts import Strip, strips
 from bench.report.figures import count, mb, ms, plain, times
 from bench.report.results import Results
 
-LEAD = """What happens when things go wrong. Every run keeps a ledger of the writes that were acknowledged. *Lost*:
-acknowledged writes that are gone afterwards. *Drift*: places where text, words and vectors disagree. *Doubled*: what is
-there twice. *Errors*: failures that a caller should not have seen."""
+LEAD = """What keepstone does under kills, power cuts, faults and load. A test notes every acknowledged write and looks for it
+afterwards. [Sources](#sources) says which command printed each figure."""
 ROWS = {
     "kill": "SIGKILL at a random instant of 32 verbs, and while opening or creating the store",
     "kill-postgres": "the same on PostgreSQL, next to a writer that goes on",
@@ -41,24 +40,23 @@ _SOAKED = {
     "wal_mb": ("write-ahead log", mb), "store_mb": ("store on disk", mb), "p50_ms": ("median latency", ms),
     "live": ("live memories", count),
 }  # fmt: skip
+_FAILURES = {"lost": "lost", "drift": "drift", "duplicates": "duplicates", "errors": "errors"}
 _SUMMARY = {"kills": "kills", "acknowledged": "acknowledged writes", "lost": "lost", "drift": "drift"}
 METHOD = """## Method
 
-**Faults.** Each row runs in a folder of its own on real stores. Afterwards every acknowledged effect is looked for by id,
-list, words and meaning; what was forgotten must not be found; the call that was cut off is there whole or not at all;
-`doctor` and the audit log are verified. Every 40th kill is a new interpreter, the others are forks. In `make test` every
-row runs at a small number.
+**Faults.** Each row runs on real stores. Afterwards the test looks for every acknowledged write by id, list, words and
+vector. It checks that forgotten text is gone, that the interrupted call took effect completely or not at all, and that
+`doctor` and the audit log find nothing. *Failures* counts lost writes, drift (text, words and vectors disagree), duplicates
+and unexpected errors. `make test` runs every row with smaller numbers.
 
-**Histories.** 8 processes remember, update, forget, get and recall the same five keys, on one file and through 3 servers on
-one PostgreSQL, while processes or servers are killed and restarted. For each key a checker (`bench/linearizable.py`, after
-Wing and Gong with Lowe's memory of configurations) looks for an order in which each call happens at one instant between its
-start and its end and every answer is right. `--stale` plants a fault, which is found.
+**Histories.** 8 processes write, read and forget the same five keys, on one file and through 3 servers on one PostgreSQL,
+while processes or servers are killed. A checker (`bench/linearizable.py`, after Wing, Gong and Lowe) looks for an order of
+the calls that explains every response. `--stale` plants a fault, which the checker finds.
 
-**Failover.** Two PostgreSQL servers with synchronous replication; the primary is killed under four writers and a reader,
-the standby is promoted. [How to set it up](../operations/deployment.md#failover).
+**Failover.** Two PostgreSQL servers with synchronous replication. The primary is killed under four writers and a reader,
+and the standby is promoted ([how to set it up](../operations/deployment.md#failover)).
 
-**Stall.** One key opens expensive dashboard pages as fast as it can; another user's requests are timed with and without
-that."""
+**Stall.** One key opens expensive dashboard pages as fast as it can. Another user's requests are timed with and without it."""
 
 
 def made(results: Results) -> dict[str, str]:
@@ -66,6 +64,7 @@ def made(results: Results) -> dict[str, str]:
     files: dict[str, str] = {}
     parts = ["## Faults", *_faults(results), "## Concurrent histories", *_history(results), "## Failover", *_failover(results)]
     parts += ["## One caller cannot stall another", *_stall(results), "## Under load", *_soak(results, files), METHOD]
+    parts.append(pages.sources(results, ["torture", "power", "history", "failover", "stall", "soak"]))
     return {**files, "reliability.md": pages.page("Reliability", LEAD, parts)}
 
 
@@ -76,18 +75,24 @@ def _faults(results: Results) -> list[str]:
         for each in found.get("rows", []):
             title = [ROWS.get(each["row"], each["row"]), each["store"]]
             if each.get("skipped"):
-                rows.append([*title, *[""] * 6, f"skipped: {each['skipped']}"])
+                rows.append([*title, "", "", f"skipped: {each['skipped']}"])
                 continue
-            counts = [count(each[key]) for key in ("tries", "acknowledged", "lost", "drift", "duplicates", "errors")]
-            rows.append([*title, *counts, "whole" if each.get("whole") else "**not whole**"])
+            rows.append([*title, count(each["tries"]), count(each["acknowledged"]), _failures(each)])
         problems += [f"- {problem}" for problem in found.get("problems", [])]
     if (torture := results.get("torture")) is not None:
         said = [f"{count(torture[key])} {title}" for key, title in _SUMMARY.items()]
         parts.append(f"**{', '.join(said)}.**")
     if rows:
-        parts.append(pages.table(["fault", "store", "times", "acknowledged", "lost", "drift", "doubled", "errors", ""], rows))
-    parts += ["\n".join(["What was wrong:", "", *problems])] if problems else []
-    return [*parts, pages.source(results, "torture"), pages.source(results, "power")]
+        parts.append(pages.table(["fault", "store", "times", "acknowledged writes", "failures"], rows))
+    parts += ["\n".join(["Problems:", "", *problems])] if problems else []
+    return [*parts, *pages.unmeasured(results, ["torture", "power"])]
+
+
+def _failures(row: dict[str, Any]) -> str:
+    """The counts of a row that are not zero, and whether the store was damaged."""
+    counts = [f"{count(row[key])} {title}" for key, title in _FAILURES.items() if row[key]]
+    counts += [] if row.get("whole") else ["not whole"]
+    return f"**{', '.join(counts)}**" if counts else "none"
 
 
 def _history(results: Results) -> list[str]:
@@ -97,10 +102,7 @@ def _history(results: Results) -> list[str]:
         [name, count(each["calls"]), count(each["kills"]), count(each["without_answer"]), count(len(each["problems"]))]
         for name in ("sqlite", "postgres") if (each := found.get(name))
     ]  # fmt: skip
-    return [
-        pages.table(["", "calls", "kills", "without an answer", "keys not linearizable"], rows),
-        pages.source(results, "history"),
-    ]
+    return [pages.table(["", "calls", "kills", "without an answer", "keys not linearizable"], rows)]
 
 
 def _failover(results: Results) -> list[str]:
@@ -113,7 +115,7 @@ def _failover(results: Results) -> list[str]:
         f"the standby and at most {plain(found['staleness_s']['reported_max'])} s old; {count(found['too_old'])} older than "
         "they said."
     )
-    return [told, pages.source(results, "failover")]
+    return [told]
 
 
 def _stall(results: Results) -> list[str]:
@@ -123,7 +125,7 @@ def _stall(results: Results) -> list[str]:
         [title, ms(found[key]["quiet"]["ms"]["p95"]), ms(found[key]["attacked"]["ms"]["p95"]), times(found[key]["times"])]
         for key, title in (("me", "`GET /v1/me`"), ("recall", "recall")) if key in found
     ]  # fmt: skip
-    return [pages.table(["p95 of another user", "quiet", "under attack", "×"], rows), pages.source(results, "stall")]
+    return [pages.table(["p95 of another user", "quiet", "under attack", "×"], rows)]
 
 
 def _soak(results: Results, files: dict[str, str]) -> list[str]:
@@ -143,4 +145,4 @@ def _soak(results: Results, files: dict[str, str]) -> list[str]:
         files["soak.svg"] = strips(f"A server under load for {plain(found['minutes'])} minutes", subtitle, drawn)
         parts.append(pages.image("soak.svg", "Memory, handles, log and latency of a server under load"))
     problems = [f"- {problem}" for problem in found.get("problems", [])]
-    return [*parts, *(["\n".join(problems)] if problems else []), pages.source(results, "soak")]
+    return [*parts, *(["\n".join(problems)] if problems else [])]

@@ -25,17 +25,17 @@ _SIZES: dict[str, tuple[str, Callable[[float], str]]] = {
     "resident_mb": ("memory of the process", mb), "disk_mb": ("disk", mb), "found_at_5": ("found among five", share),
     "recall_at_10": ("exact ten nearest found", share),
 }  # fmt: skip
-LEAD = """What each verb costs, and how that compares. Two cores; CPU time of the whole process, in the median, unless a
-heading says otherwise. Ratios of figures of one run are meaningful; milliseconds depend on the machine."""
+LEAD = """What each call costs: the median CPU time of the whole process on two cores, unless a heading says otherwise. Compare
+figures of one run with each other; milliseconds depend on the machine. [Sources](#sources) says which command printed each
+figure."""
 METHOD = """## Method
 
 **Growth.** One scope in one file, filled step by step; at each size the verbs are called in turn.
 
-**Others.** Each system in its own environment through its own public interface, asked the same questions about the same
-texts, in turn, in one run, with keepstone's embedder in each. × is their time divided by ours: above 1, keepstone is
-faster. *found*: the text that was asked for is among five hits. FTS5 and numpy alone are parts, not memories; they show
-what the libraries cost. A store on a disk with a slow fsync favours systems that sync less often: keepstone syncs once an
-add, LangGraph's SQLite store four times, Chroma eight.
+**Others.** Each system runs in its own environment, through its public interface, with keepstone's embedder, on the same
+texts and questions, in one run. × is its time divided by keepstone's: above 1, keepstone is faster. FTS5 and numpy alone are
+libraries, not memories; they show the lower bound. keepstone syncs to disk once for each add, LangGraph's SQLite store four
+times, Chroma eight.
 
 ## More figures
 
@@ -46,7 +46,8 @@ $ python -m bench fleet
 $ python -m bench server
 ```
 
-Writing, start and memory of one process; a conversation of 2,000 messages; several servers on one PostgreSQL; HTTP and MCP."""
+They measure writing, start and memory of one process, a conversation of 2,000 messages, several servers on one PostgreSQL,
+and HTTP and MCP."""
 
 
 def made(results: Results) -> dict[str, str]:
@@ -54,6 +55,7 @@ def made(results: Results) -> dict[str, str]:
     files: dict[str, str] = {}
     parts = ["## As a scope grows", *_growth(results, files), "## Compared with other memories", *_peers(results, files)]
     parts += [*_postgres(results), *_encryption(results), METHOD]
+    parts.append(pages.sources(results, ["growth", "speed-peers", "postgres", "encryption"]))
     return {**files, "speed.md": pages.page("Speed", LEAD, parts)}
 
 
@@ -75,8 +77,7 @@ def _growth(results: Results, files: dict[str, str]) -> list[str]:
         if any(each.get(key) is not None for each in sizes.values()):
             rows.append([title, *(shown(each[key]) if each.get(key) is not None else "–" for each in sizes.values())])
     heads = ["memories", *(memories(size) for size in sizes)]
-    return [pages.image("growth.svg", "CPU time of each verb over the size of the scope"), pages.table(heads, rows),
-            pages.source(results, "growth")]  # fmt: skip
+    return [pages.image("growth.svg", "CPU time of each verb over the size of the scope"), pages.table(heads, rows)]
 
 
 def _postgres(results: Results) -> list[str]:
@@ -89,9 +90,9 @@ def _postgres(results: Results) -> list[str]:
     if not rows:
         return []
     heads = ["calls a second", "keepstone recall", "pgvector recall", "keepstone add", "pgvector add"]
-    lead = """Scopes of a hundred memories, clients as threads of one process, by turns with plain pgvector: a table of texts and
-vectors with the same embedder, without words, history, audit log, guard or near-duplicates."""
-    return ["## PostgreSQL", lead, pages.table(heads, rows), pages.source(results, "postgres")]
+    lead = """Scopes of a hundred memories; the clients are threads of one process. Plain pgvector is a table of texts and vectors
+with the same embedder, without keywords, history, audit log or guard."""
+    return ["## PostgreSQL", lead, pages.table(heads, rows)]
 
 
 def _peers(results: Results, files: dict[str, str]) -> list[str]:
@@ -126,7 +127,7 @@ def _peers(results: Results, files: dict[str, str]) -> list[str]:
         parts.append(pages.image("compared-size.svg", "Installed size of keepstone and others"))
     left = [[_name(name), _why(why)] for name, why in speed.get("left_out", {}).items()]
     parts += [pages.words(["left out", "why"], left)] if left else []
-    return [*parts, pages.source(results, "speed-peers")]
+    return parts
 
 
 def compared(speed: Mapping[str, Any]) -> dict[str, dict[str, tuple[str, float | None]]]:
@@ -188,4 +189,4 @@ def _encryption(results: Results) -> list[str]:
         for name, each in found["verbs"].items()
     ]
     shown = pages.table(["", "without", "encrypted", "×"], rows)
-    return ["## Encryption at rest", shown, pages.source(results, "encryption")]
+    return ["## Encryption at rest", shown]

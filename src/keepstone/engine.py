@@ -96,7 +96,7 @@ class Engine:
             adapters.segments.attach(self.cache.erase)
         self._accesses = AccessCounter(store)
         self._pairs = PairReader(adapters.reader)
-        replaced = ReplacedRecords(store, self.cache, embedder, self._pairs)
+        replaced = ReplacedRecords(store, self.cache, embedder)
         self.writing = WriteFlow(store, embedder, clock, guard, rules, replaced.find)
         nearest = None if indexing is None else indexing.nearest
         least = (settings.min_similarity, settings.min_confidence, adapters.reranker, settings.min_trust, nearest)

@@ -143,7 +143,7 @@ def test_ctrl_c_at_the_question_forgets_nothing(tmp_path: Path) -> None:
 def test_a_bar_is_drawn_only_on_a_terminal_and_only_after_a_while(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    from keepstone.cli import progress
+    from keepstone.cli import output as progress
 
     monkeypatch.setattr(progress, "DELAY_SECONDS", 0.0)
     quiet, drawn = progress.Bar("working", wanted=False), progress.Bar("working", wanted=True)

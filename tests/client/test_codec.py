@@ -16,9 +16,8 @@ from hypothesis import strategies as st
 from pydantic_core import to_json
 
 from keepstone import Client
-from keepstone.client.codec import encode_body, encode_query, read, seconds, when
-from keepstone.client.request_args import item, message
-from keepstone.client.responses import authorization_header, header, parse_url, path_segment
+from keepstone.client.codec import encode_body, encode_query, item, message, path_segment, read, seconds, when
+from keepstone.client.transport import authorization_header, header, parse_url
 from keepstone.conversation.flow import Built
 from keepstone.errors import ConfigurationError, ServerError, ValidationError
 from keepstone.learning.jobs import WorkReport

@@ -15,7 +15,7 @@ from keepstone.ports.queue import JobDraft
 from keepstone.ports.stores import Store
 from keepstone.ports.values import Limit, Pending, Selector, StoreOptions, Write
 from keepstone.testing.builders import DIMENSION, EMBEDDER, add, draft, vector
-from keepstone.testing.stores.passages import long_text
+from keepstone.testing.stores.embedding import long_text
 from keepstone.text import times
 from keepstone.types import Scope
 from tests.server_processes import PostgresServer

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import redis
 
-from keepstone.buffers import codec
+from keepstone.buffers import redis as redis_buffer
 from keepstone.buffers.buffered import BufferedStore, within
 from keepstone.buffers.memory import MemoryBuffer
 from keepstone.buffers.redis import RedisBuffer
@@ -277,19 +277,20 @@ def test_a_value_that_cannot_be_read_is_none(shared: RedisBuffer, plain: Any, va
 
 
 def test_another_version_and_another_scope_are_no_window(monkeypatch: pytest.MonkeyPatch) -> None:
-    data = codec.pack_window(HOME, window("hello"))
-    assert codec.unpack_window(HOME, data) == window("hello")
-    assert codec.unpack_window(AWAY, data) is None
-    with pytest.raises(codec.Unpackable):
-        codec.pack_window(AWAY, window("hello"))
+    data = redis_buffer.pack_window(HOME, window("hello"))
+    assert redis_buffer.unpack_window(HOME, data) == window("hello")
+    assert redis_buffer.unpack_window(AWAY, data) is None
+    with pytest.raises(redis_buffer.Unpackable):
+        redis_buffer.pack_window(AWAY, window("hello"))
     parts = json.loads(data)
-    assert codec.unpack_window(HOME, json.dumps([*parts, "more"]).encode()) is None
-    monkeypatch.setattr(codec, "VERSION", codec.VERSION + 1)
-    assert codec.unpack_window(HOME, data) is None
+    assert redis_buffer.unpack_window(HOME, json.dumps([*parts, "more"]).encode()) is None
+    monkeypatch.setattr(redis_buffer, "VERSION", redis_buffer.VERSION + 1)
+    assert redis_buffer.unpack_window(HOME, data) is None
 
 
 def test_the_codec_knows_every_field_of_a_record() -> None:
-    assert (codec.FIELDS[0], "scope", *codec.FIELDS[1:]) == tuple(field.name for field in fields(Record)), "raise VERSION, too"
+    names = tuple(field.name for field in fields(Record))
+    assert (redis_buffer.FIELDS[0], "scope", *redis_buffer.FIELDS[1:]) == names, "raise VERSION, too"
 
 
 def test_large_windows_are_not_kept(shared: RedisBuffer, plain: Any) -> None:

@@ -168,6 +168,12 @@ def test_verbs_that_are_named_in_prose_are_there() -> None:
         assert hasattr(there, verb) or verb in ("db", "py"), f"{named(page)} names {owner}.{verb}"
 
 
+def test_tests_that_the_threat_model_names_are_there() -> None:
+    named_there = re.findall(r"`(\w+/test_\w+\.py)`", (DOCS / "security" / "threat-model.md").read_text(encoding="utf-8"))
+    assert len(named_there) > 30
+    assert [name for name in named_there if not (ROOT / "tests" / name).exists()] == []
+
+
 def test_the_quickstart_names_every_extra() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     rows = re.findall(r"^\| (`.*?) \|", (DOCS / "quickstart.md").read_text(encoding="utf-8"), re.MULTILINE)

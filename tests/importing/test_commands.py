@@ -117,7 +117,7 @@ def test_a_bar_is_drawn_on_a_terminal_once_it_lasts(tmp_path: Path) -> None:
     rows = [mem0_memory(str(at), f"Stone number {at} lies in drawer {at * 31} of room {at % 17}") for at in range(600)]
     written(tmp_path / "many.json", rows)
     program = (
-        "import sys, keepstone.cli.progress as p; p.DELAY_SECONDS = 0.0; "
+        "import sys, keepstone.cli.output as p; p.DELAY_SECONDS = 0.0; "
         "from keepstone.cli import main; sys.exit(main(sys.argv[1:]))"
     )
     ours, theirs = pty.openpty()

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keepstone.maintenance.clusters import LEAST, MOST, Matrix, features, groups, word_vectors
+from keepstone.maintenance.clusters import MAX_MEMBERS, MIN_SIMILARITY, Matrix, features, groups, word_vectors
 from keepstone.text.words import record_terms, term_hashes
 
 COFFEE = ["Dana drinks two coffees a day.", "Dana takes her coffee without sugar.", "Coffee keeps Dana awake at night."]
@@ -83,7 +83,7 @@ def test_no_chain_holds_strangers_together() -> None:
     rows = np.stack([np.cos(turns), np.sin(turns)], axis=1).astype(np.float32)
     for group in groups(rows, [0.01] * 40, room=1.0, most=40):
         inside = rows[list(group)] @ rows[list(group)].T
-        assert inside.mean() > LEAST
+        assert inside.mean() > MIN_SIMILARITY
         assert len(group) < 40
 
 
@@ -124,7 +124,7 @@ def test_many_rows_are_compared_in_blocks() -> None:
     found = groups(rows, [0.01] * len(rows), room=1.0)
     assert all(len({row // 30 for row in group}) == 1 for group in found)
     assert sum(len(group) for group in found) > 0.9 * len(rows)
-    assert max(map(len, found)) == MOST
+    assert max(map(len, found)) == MAX_MEMBERS
 
 
 PLACES = """harbour market station tower bridge castle school library garden theatre museum bakery forest river lake

@@ -217,8 +217,8 @@ def test_every_item_has_an_id_of_its_own(path: Path) -> None:
         (b'{"agents": {"id": "a"}}', "agents is an object, not a list"),
         (b'{"agents": [4]}', "entry 1 of agents, the file is a number"),
         (b'{"keepstone": 2}', "not a line of a keepstone export"),
-        (b'{"keepstone": 1, "id": "a", "content": "x", "trust": NaN}', "trust is None, not a number from 0 to 1"),
-        (b'{"keepstone": 1, "id": "a", "content": "x", "parents": "p"}', "parents is str"),
+        (b'{"keepstone": 1, "id": "a", "content": "x", "trust": NaN}', "trust is None: use a number from 0 to 1"),
+        (b'{"keepstone": 1, "id": "a", "content": "x", "parents": "p"}', "parents is not a list"),
         (b'{"id": 1' + b"0" * 5000 + b', "memory": "x"}', "cannot be read"),
     ],
 )

@@ -33,7 +33,7 @@ given:
     as: {tenant: acme, agent: support, user: omar}
   - set: plan
     value: {name: pro, seats: 3}
-    category: account
+    tag: account
   - learn: "I live in Porto."
     occurred_at: "2026-01-01T10:00:00+01:00"
     at: 2026-02-01
@@ -92,7 +92,7 @@ def test_everything_that_can_be_written(tmp_path: Path) -> None:
     assert (said.what, said.options) == ([{"role": "user", "content": "My name is Dana."}], {"session": "s1"})
     assert [each["role"] for each in talk.what] == ["user", "assistant"]
     assert (talk.options["extract"], talk.who) == (False, Who("acme", "support", "omar"))
-    assert (value.what, value.options) == ("plan", {"category": "account", "value": {"name": "pro", "seats": 3}})
+    assert (value.what, value.options) == ("plan", {"tag": "account", "value": {"name": "pro", "seats": 3}})
     assert learned.options["occurred_at"] == datetime(2026, 1, 1, 9, tzinfo=UTC)
     assert (updated.what, updated.options) == ("theme", {"content": "Dana prefers light mode."})
     assert (erased.what, unset.what) == ({"id": "theme"}, {"key": "plan"})
@@ -144,8 +144,8 @@ BAD = {
     "two verbs": (f"version: 1\ngiven:\n  - {{remember: x, learn: y}}\n{TEST}", r":3: given\[0\] has remember and learn"),
     "no verb": (f"version: 1\ngiven:\n  - {{at: 2026-01-01}}\n{TEST}", r":3: given\[0\] has none of remember, learn, say"),
     "a field of another verb": (
-        f"version: 1\ngiven:\n  - {{set: k, value: 1, tag: t}}\n{TEST}",
-        r"given\[0\].tag is not known: use set, at, as, value, category",
+        f"version: 1\ngiven:\n  - {{set: k, value: 1, kind: t}}\n{TEST}",
+        r"given\[0\].kind is not known: use set, at, as, value, tag",
     ),
     "an empty text": (f"version: 1\ngiven:\n  - remember: ' '\n{TEST}", r"given\[0\].remember is ' ': use text"),
     "a number for a text": (f"version: 1\ngiven:\n  - remember: 42\n{TEST}", r'is 42: use text; .* goes into quotes: "42"'),

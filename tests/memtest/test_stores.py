@@ -29,6 +29,7 @@ version: 1
 memory: {store: agent.db, user: dana}
 given:
   - remember: "Dana has a dog."
+  - {set: plan, value: pro, tag: account}
 tests:
   - ask: "Which theme does Dana like?"
     must_recall: [dark mode]
@@ -36,6 +37,8 @@ tests:
     must_recall: [a dog]
   - context: "What is known about Dana?"
     must_contain: [Porto]
+  - value: plan
+    must_be: pro
   - isolation: true
 """
     folder = tmp_path / "tests"
@@ -115,7 +118,7 @@ def test_a_server_is_not_tested(agent: Path) -> None:
 
 def test_neither_a_buffer_nor_an_index_of_the_environment_is_used(agent: Path) -> None:
     done = process("test", cwd=agent, KEEPSTONE_BUFFER="redis://127.0.0.1:1/0", KEEPSTONE_INDEX="qdrant:http://127.0.0.1:1")
-    assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "4 passed"), done.stdout
+    assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "5 passed"), done.stdout
 
 
 @pytest.mark.parametrize(

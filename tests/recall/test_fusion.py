@@ -161,17 +161,17 @@ def passed(gate: RelevanceThreshold, likeness: list[float], limit: int = 5) -> l
 
 @given(st.lists(share, max_size=12), share, st.integers(1, 12))
 def test_a_threshold_of_the_callers_own_is_asked_of_every_record(likeness: list[float], wanted: float, limit: int) -> None:
-    kept = passed(RelevanceThreshold.of(wanted, 100), likeness, limit)
+    kept = passed(RelevanceThreshold(wanted), likeness, limit)
     assert kept == [at for at, value in enumerate(likeness) if np.float32(value) >= wanted]
 
 
 def test_a_threshold_of_zero_keeps_everything() -> None:
-    assert passed(RelevanceThreshold.of(0, 100_000), [0.0, 0.001, 0.0]) == [0, 1, 2]
+    assert passed(RelevanceThreshold(0), [0.0, 0.001, 0.0]) == [0, 1, 2]
 
 
 @pytest.mark.parametrize("size", [1, 10, 300, 10_000])
 def test_without_a_threshold_nothing_comes_where_the_best_is_no_better_than_chance(size: int) -> None:
-    gate = RelevanceThreshold.of(None, size)
+    gate = RelevanceThreshold.of(size)
     assert passed(gate, [chance_relevance(size) - 0.01, 0.05]) == []
     assert passed(
         gate, [chance_relevance(size) + 0.01, chance_relevance(size) / 2 + 0.01, chance_relevance(size) / 2 - 0.01]
@@ -180,22 +180,22 @@ def test_without_a_threshold_nothing_comes_where_the_best_is_no_better_than_chan
 
 
 def test_beside_a_very_good_one_a_record_needs_more() -> None:
-    gate = RelevanceThreshold.of(None, 1)
+    gate = RelevanceThreshold.of(1)
     assert passed(gate, [0.2, 0.1]) == [0, 1]
     assert passed(gate, [1.0, 0.1]) == [0]
     assert gate.required(1.0) > gate.required(0.2)
 
 
 def test_the_best_is_looked_for_among_those_that_would_be_returned() -> None:
-    gate = RelevanceThreshold.of(None, 100)
+    gate = RelevanceThreshold.of(100)
     likeness = [0.1, 0.1, 0.9]
     assert passed(gate, likeness, limit=2) == []
     assert passed(gate, likeness, limit=3) == [2]
 
 
 def test_no_candidates() -> None:
-    assert passed(RelevanceThreshold.of(None, 10), []) == []
-    assert passed(RelevanceThreshold.of(0.5, 10), []) == []
+    assert passed(RelevanceThreshold.of(10), []) == []
+    assert passed(RelevanceThreshold(0.5), []) == []
 
 
 @given(st.lists(st.integers(0, 3), max_size=40), st.randoms())

@@ -127,7 +127,7 @@ def test_words_answer_and_the_notes_say_so() -> None:
 )
 def test_the_threshold_among_facts_depends_on_the_language_and_what_is_asked(question: str, world: float, factor: float) -> None:
     asked = replace(parse_question(question, {}, datetime(2026, 1, 1, tzinfo=UTC)), world=world)
-    usual = RelevanceThreshold.of(None, 50).best_required
+    usual = RelevanceThreshold.of(50).best_required
     assert RelevanceThreshold.among_facts(50, asked).best_required == pytest.approx(factor * usual)
 
 

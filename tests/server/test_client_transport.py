@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from starlette.exceptions import HTTPException
 
 from keepstone import AsyncClient, Client, errors
 from keepstone.errors import (
@@ -23,6 +24,7 @@ from keepstone.errors import (
     TooLarge,
     ValidationError,
 )
+from keepstone.server.problems import error_response
 from tests.server.scripted import Answer, Scripted, problem, scripted
 
 KEY = "ks_00000000_of-nobody"
@@ -155,7 +157,7 @@ def test_a_problem_is_the_error_that_it_names(server: Scripted, client: Client, 
         Answer(301, b"", "text/html", {"location": "https://elsewhere.example"}),
         problem(500, "Error", "the log says what"),
         problem(500, "KeyError", "no such name"),
-        problem(404, "NotFound", "there is nothing at this address: /openapi.json lists what there is."),
+        Answer(404, bytes(error_response(HTTPException(404)).body), "application/problem+json"),
     ],
     ids=["html", "half", "no object", "text", "a list", "redirect", "unforeseen", "no error of ours", "no such address"],
 )

@@ -14,7 +14,7 @@ import pytest
 from keepstone.ports.stores import Store
 from keepstone.ports.values import ImportRow, Selector
 from keepstone.testing.builders import AWAY, HOME, add, add_id, at, draft, vector, wording
-from keepstone.testing.stores.passages import TEXT, add_long
+from keepstone.testing.stores.embedding import TEXT, add_long
 from keepstone.text.passages import passage_number
 from keepstone.text.words import record_terms
 from keepstone.vector_sync.background import FeedWorker

@@ -17,8 +17,7 @@ from keepstone.cli import render
 from keepstone.cli.exit_codes import OK, PROBLEMS
 from keepstone.cli.invocation import Invocation
 from keepstone.cli.jobs import get_records
-from keepstone.cli.output import Output
-from keepstone.cli.progress import progress
+from keepstone.cli.output import Output, progress
 from keepstone.errors import ValidationError
 from keepstone.ports.serialize import document
 

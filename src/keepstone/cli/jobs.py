@@ -16,8 +16,7 @@ from keepstone.cli import render
 from keepstone.cli.arguments import json_object, text_or_pipe
 from keepstone.cli.exit_codes import OK, PROVIDER, REFUSED
 from keepstone.cli.invocation import Invocation
-from keepstone.cli.output import Output
-from keepstone.cli.progress import progress
+from keepstone.cli.output import Output, progress
 from keepstone.errors import ConfigurationError, ValidationError
 from keepstone.ports.serialize import document
 

@@ -13,7 +13,7 @@ from keepstone.cli.coding_agents import read_hook_errors
 from keepstone.cli.exit_codes import OK, PROBLEMS
 from keepstone.cli.invocation import Invocation
 from keepstone.cli.jobs import WITHOUT_WORKER
-from keepstone.cli.progress import progress
+from keepstone.cli.output import progress
 from keepstone.ports.serialize import document
 from keepstone.settings import ignored_settings
 

@@ -20,8 +20,7 @@ from keepstone.cli.arguments import text_or_pipe
 from keepstone.cli.exit_codes import OK, PROBLEMS
 from keepstone.cli.invocation import Invocation
 from keepstone.cli.memory_commands import confirm
-from keepstone.cli.output import Output, out, write_json
-from keepstone.cli.progress import progress
+from keepstone.cli.output import Output, out, progress, write_json
 from keepstone.errors import ConfigurationError, ValidationError
 from keepstone.ports.serialize import document
 
@@ -210,12 +209,12 @@ def export_vault(call: Invocation, folder: Folder, plaintext: Plaintext = False)
 
     Notes of the same memories are replaced; other files in the folder stay.
     """
+    from keepstone.backend import backend_of
     from keepstone.importing.vault import export_vault
 
     with call.open(missing="refuse") as memory:
-        engine = getattr(memory, "_engine", None)  # a server's memory has none here
-        if engine is not None:
-            engine.upkeep_jobs.transfer.check_plaintext(plaintext)
+        if call.url is None:
+            backend_of(memory).check_plaintext(plaintext)
         count = export_vault(memory, folder)
     call.answer(
         {"path": folder, "notes": count},

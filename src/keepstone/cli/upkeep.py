@@ -21,8 +21,7 @@ from keepstone.cli.arguments import duration
 from keepstone.cli.exit_codes import OK, PROBLEMS, PROVIDER
 from keepstone.cli.invocation import Invocation
 from keepstone.cli.jobs import WITHOUT_WORKER, get_records
-from keepstone.cli.output import Output, out, print_warnings, write_json
-from keepstone.cli.progress import progress
+from keepstone.cli.output import Output, out, print_warnings, progress, write_json
 from keepstone.errors import NotFound, ValidationError
 from keepstone.ports.serialize import document
 from keepstone.types import Record

@@ -6,9 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from keepstone.client.codec import read
+from keepstone.client.codec import path_segment, read
 from keepstone.client.plans import run
-from keepstone.client.responses import path_segment
 from keepstone.errors import ValidationError
 from keepstone.types import Receipt
 

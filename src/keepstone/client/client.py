@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from keepstone.client.codec import read
 from keepstone.client.plans import Asynchronous, Synchronous, run, run_async
-from keepstone.client.responses import public_url
-from keepstone.client.transport import Transport
+from keepstone.client.transport import Transport, public_url
 from keepstone.client.verbs import RemoteVerbs
 from keepstone.client.working_memory import remote_working_memory
 from keepstone.errors import ConfigurationError, Forbidden

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from keepstone.client.codec import read, read_all
+from keepstone.client.codec import check_int, message, path_segment, read, read_all, sendable_limits
 from keepstone.client.plans import Asynchronous, Plan, Remote, RemoteGroup, Synchronous, route, run, run_async, verb
-from keepstone.client.request_args import check_int, message, sendable_limits
-from keepstone.client.responses import path_segment
 from keepstone.conversation.conversation import MAX_MESSAGES, MAX_SESSIONS, Conversation, Conversations, parse_export
 from keepstone.conversation.flow import Built
 from keepstone.errors import ValidationError

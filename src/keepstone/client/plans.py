@@ -27,9 +27,7 @@ from typing import (
     overload,
 )
 
-from keepstone.client.codec import read
-from keepstone.client.request_args import check_int, names
-from keepstone.client.responses import path_segment
+from keepstone.client.codec import check_int, names, path_segment, read
 from keepstone.errors import ConfigurationError, ValidationError
 from keepstone.rights import effects_of
 

@@ -9,12 +9,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
-from keepstone.client.codec import read
+from keepstone.client.codec import path_segment, read
 from keepstone.client.plans import Asynchronous, Plan, RemoteGroup, Synchronous, verb
-from keepstone.client.responses import path_segment
-from keepstone.client.working_memory import check_current, current_task, saved_name, take_over
+from keepstone.client.working_memory import saved_name, take_over
 from keepstone.errors import ValidationError
-from keepstone.tasks.flow import Task, Tasks
+from keepstone.tasks.flow import Task, Tasks, check_current, current_task
 from keepstone.tasks.working_memory import WorkingMemory, check_task
 from keepstone.types import Receipt
 
@@ -90,7 +89,7 @@ class TaskVerbs(RemoteGroup):
         try:
             yield from self._wire.request("PUT", address, self._working.document(), repeatable=True)
         except ValidationError as error:
-            return f"the step is kept, but what is in hand could not be saved: {error}"
+            return f"the step is stored, but the working memory could not be saved: {error}"
         return None
 
 

@@ -6,9 +6,7 @@ import secrets
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from keepstone.client.codec import read, read_all
-from keepstone.client.plans import Plan, Remote, route, verb
-from keepstone.client.request_args import (
+from keepstone.client.codec import (
     encode_filter,
     encode_items,
     encode_scope,
@@ -17,9 +15,12 @@ from keepstone.client.request_args import (
     named,
     names,
     new_idempotency_key,
+    path_segment,
+    read,
+    read_all,
     source_field,
 )
-from keepstone.client.responses import path_segment
+from keepstone.client.plans import Plan, Remote, route, verb
 from keepstone.client.working_memory import saved_name
 from keepstone.errors import NotFound, ValidationError
 from keepstone.memory import Memory, Path

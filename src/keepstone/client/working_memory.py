@@ -6,9 +6,9 @@ import json
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from keepstone.client.codec import path_segment
 from keepstone.client.plans import run
-from keepstone.client.responses import path_segment
-from keepstone.errors import NotFound, ValidationError
+from keepstone.errors import NotFound
 
 if TYPE_CHECKING:
     from keepstone.client.transport import Transport
@@ -18,19 +18,6 @@ if TYPE_CHECKING:
 def saved_name(working: WorkingMemory) -> str:
     """The name that a working memory is saved under."""
     return working.saved_as or f"task:{working.task_id}"
-
-
-def current_task(working: WorkingMemory) -> str:
-    """The id of the current task; ValidationError without one."""
-    if working.task is None or working.task_id is None:
-        raise ValidationError("no task is under way: call tasks.start first, or working.restore() after a restart.")
-    return working.task_id
-
-
-def check_current(working: WorkingMemory, id: str) -> None:
-    """ValidationError where the current task is another by now."""
-    if working.task_id != id:
-        raise ValidationError("the task was ended, or another was started, while this waited: nothing was recorded.")
 
 
 def take_over(working: WorkingMemory, document: Mapping[str, Any], thought: str, *, saved: bool) -> None:

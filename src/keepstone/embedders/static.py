@@ -169,7 +169,8 @@ class StaticEmbedder:
         if len(starts) == 1:
             np.matmul(scales, rows, out=out[0])
         else:
-            np.add.reduceat(rows * scales[:, None], starts, axis=0, out=out)
+            rows *= scales[:, None]
+            np.add.reduceat(rows, starts, axis=0, out=out)
         norms = np.sqrt(np.einsum("ij,ij->i", out, out))
         if norms.min() < 1e-6:  # the rows cancel out exactly
             out[norms < 1e-6] = self._unknown_vector

@@ -17,6 +17,7 @@ from keepstone.guard.numbers import NO_GAPS, Span, has_luhn_digit
 
 _MAX_CANDIDATES = 1_000
 _REACH_BEFORE, _REACH_AFTER = 60, 25  # characters in which a word tells what a number is
+_SIX_DIGITS = pattern(r"(?:[0-9][^0-9]?){6}")
 _NUMBER = pattern(r"(?<![0-9A-Za-z.])(?:[XYZxyz]-?)?[0-9](?:[ .\-/]?[0-9]){6,17}+(?:-?[A-Za-z](?![A-Za-z]))?(?![0-9A-Za-z])")
 _CODE = pattern(r"(?<![0-9A-Z])[A-Z]{4}[A-Z0-9]{12,14}(?![0-9A-Z])")
 _NINO = pattern(r"(?<![0-9A-Z])[A-CEGHJ-PR-TW-Z]{2} ?[0-9]{2} ?[0-9]{2} ?[0-9]{2} ?[A-D](?![0-9A-Za-z])")
@@ -32,6 +33,8 @@ class _Form(NamedTuple):
 
 def find_national_ids(text: str, low: str, context: str = "") -> Iterator[Span]:
     """The national numbers in a text; `low` is the text in lower case, `context` the name of its field."""
+    if not _SIX_DIGITS().search(text):  # every form has as many
+        return
     for forms, candidates in ((_DIGIT_FORMS, _NUMBER()), (_CODE_FORMS, _CODE()), (_NINO_FORMS, _NINO())):
         for found in islice(candidates.finditer(text), _MAX_CANDIDATES):
             value = found.group().translate(NO_GAPS).upper()

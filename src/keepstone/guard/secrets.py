@@ -83,15 +83,12 @@ def _compile_prefix(gate: str) -> re.Pattern[str]:
     return re.compile(r"\s{0,3}".join(map(re.escape, gate.upper() if shout else gate)), 0 if shout else re.IGNORECASE)
 
 
-def _select_rules(low: str, digits: bool) -> Iterator[tuple[str, str, str]]:
-    for rule in _BARE:
-        if rule[0] in low and (digits or rule[0] not in _NUMBERED):
-            yield rule
-    for sign, rules in (("_", _UNDERSCORE), ("-", _DASH), (".", _DOT)):
+def _select_rules(low: str, digits: bool) -> list[tuple[str, str, str]]:
+    rules = [rule for rule in _BARE if rule[0] in low and (digits or rule[0] not in _NUMBERED)]
+    for sign, signed in (("_", _UNDERSCORE), ("-", _DASH), (".", _DOT)):
         if sign in low:
-            for rule in rules:
-                if rule[0] in low:
-                    yield rule
+            rules += [rule for rule in signed if rule[0] in low]
+    return rules
 
 
 def is_real_key(detail: str, value: str) -> bool:

@@ -35,7 +35,7 @@ _SLUG = re.compile(r"[^\w]+")
 class Section:
     """A part of a file below a heading: the headings above it and its own, the line it begins on, its text."""
 
-    trail: tuple[str, ...]
+    headings: tuple[str, ...]
     line: int
     text: str
 
@@ -138,12 +138,12 @@ def _notes(text: str, name: str, changed: float) -> Iterator[Found]:
     at = _date(fields, changed)
     seen: dict[str, int] = {}
     for section in _sections(body, line):
-        slug = "/".join(filter(None, (_SLUG.sub("-", each.casefold()).strip("-") for each in section.trail)))
+        slug = "/".join(filter(None, (_SLUG.sub("-", each.casefold()).strip("-") for each in section.headings)))
         seen[slug] = seen.get(slug, 0) + 1
         key = f"{name}#{slug}" if slug else name
         key = key if seen[slug] == 1 else f"{key}-{seen[slug]}"
-        trail = [each for each in (title, *section.trail) if each]
-        head = " › ".join(dict.fromkeys(trail))
+        headings = [each for each in (title, *section.headings) if each]
+        head = " › ".join(dict.fromkeys(headings))
         yield from split_entry(Entry(
             f"{head}\n\n{section.text}" if head else section.text, name, f"line {section.line}",
             kind="note", tag=tag, key=key, metadata=metadata, at=at, note=note,
@@ -154,7 +154,7 @@ def _notes(text: str, name: str, changed: float) -> Iterator[Found]:
 
 def _sections(text: str, first: int) -> Iterator[Section]:
     """The parts of a text between its headings that say something; what looks like a heading in a block of code is none."""
-    trail: list[tuple[int, str]] = []
+    headings: list[tuple[int, str]] = []
     lines: list[str] = []
     began, fence = first, ""
     given = [*text.split("\n"), ""]
@@ -169,14 +169,14 @@ def _sections(text: str, first: int) -> Iterator[Section]:
             continue
         body = "\n".join(lines).strip("\n")
         if body.strip():
-            yield Section(tuple(name for _, name in trail), began, body)
+            yield Section(tuple(name for _, name in headings), began, body)
         if heading is not None:
             depth = len(heading[1])
             bare = line[heading.end() :].rstrip(" \t")
             open_ = bare.rstrip("#")
             words = (open_ if not open_ or open_[-1].isspace() else bare).split()  # '# C#' ends with its name
             name = " ".join(words)[:_LONGEST].rstrip()
-            trail = [*((level, name) for level, name in trail if level < depth), (depth, name)]
+            headings = [*((level, name) for level, name in headings if level < depth), (depth, name)]
         lines, began = [], number
 
 

@@ -27,8 +27,9 @@ _STRAIGHT_QUOTES = str.maketrans({"‘": "'", "’": "'", "“": '"', "”": '"'
 def find_facts(text: str, subject: str = "The user") -> list[Fact]:
     """The facts that a speaker states about themselves in one message, in order."""
     plain = text.translate(_STRAIGHT_QUOTES) if len(text) <= MAX_CHARS else ""
-    heads = [head.start() for head in PATTERNS["heads"].finditer(plain)]
-    if not any(rule.head.match(plain, head) for head in heads for rule in RULES):  # most messages state nothing about oneself
+    heads = _LOWER_HEADS.finditer(plain.lower()) if plain.isascii() else PATTERNS["heads"].finditer(plain)
+    starts = [head.start() for head in heads]
+    if not any(rule.head.match(plain, start) for start in starts for rule in RULES):  # most state nothing about oneself
         return []
     if PATTERNS["injection"].search(plain) or PATTERNS["pasted"].search(plain):
         return []
@@ -230,4 +231,5 @@ def _rule(fields: dict[str, Any]) -> Rule:
     return Rule(**(fields | patterns | {"head": LEXICON.compile(fields["head"])}))
 
 
+_LOWER_HEADS = LEXICON.compile(LEXICON.data["patterns"]["heads"], 0)  # without regard to case it takes twice as long
 RULES = [_rule(fields) for fields in LEXICON.data["rules"]]

@@ -6,7 +6,7 @@ Every step of a plan but redaction can be undone: archived records have a ticket
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
 from typing import Any
@@ -74,7 +74,7 @@ class HealthChecker(Retention):
         most = check_int(most, "the limit", 1, 1_000_000)
         if path is None:
             self._accesses.flush()
-            items = [_item(archive) for archive in self._store.export_records(self._scope)]
+            items: Iterable[Item] = map(_item, self._store.export_records(self._scope))
         else:
             items = read_export(path, format)[1]
         return examine(items, now=self._clock(), find=self._find, redacts=self._redacts, most=most, progress=progress)

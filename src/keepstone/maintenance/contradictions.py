@@ -125,14 +125,15 @@ def _numbers_apart(before: frozenset[str], after: frozenset[str]) -> bool:
 
 # -- sentences ------------------------------------------------------------------------------------------------------------
 _WHEN_IT_ENDED = frozenset(("date", "month", "year"))
+_READ = 8  # statements of a memory
 _WHEN_SORTS = frozenset(("day", "date", "clock", "month", "year", "nth"))
 
 
 def speaks_against(old: Sequence[Statement], new: Sequence[Statement], same_speaker: bool = True) -> str | None:
     """Why some statement of a newer message speaks against one of a memory."""
-    for before in old[:8]:
+    for before in filter(_is_lasting, old[:_READ]):
         for after in new:
-            if before.handles.isdisjoint(after.handles) or (before.past and not before.copula):
+            if before.handles.isdisjoint(after.handles):
                 continue
             if not same_speaker and (before.about == {SELF} or after.about == {SELF}):
                 continue
@@ -140,6 +141,11 @@ def speaks_against(old: Sequence[Statement], new: Sequence[Statement], same_spea
             if reason is not None:
                 return reason
     return None
+
+
+def _is_lasting(statement: Statement) -> bool:
+    """Whether something newer may speak against a statement: what happened stays true."""
+    return not statement.past or statement.copula
 
 
 def _against(old: Statement, new: Statement) -> str | None:
@@ -352,6 +358,8 @@ class MessageIndex:
         if later is not None and later.said_at > memory.said_at and later.id not in left_out:  # the last word under its key
             reason = other_value(named, later) or speaks_against(own, self._statements(later))
             return None if reason is None else Contradiction(later.id, reason)
+        if not any(map(_is_lasting, own[:_READ])):
+            return None
         for place in self._alike(own, memory):
             claim, said = self._said[place]
             if claim.id not in left_out:
@@ -373,7 +381,7 @@ class MessageIndex:
             for place in self._words[word][:_NEWEST]:
                 if self._times[place] > memory.said_at:
                     shared[place] += 1 / count
-        return sorted(shared, key=lambda place: (-shared[place], place))[:_COMPARED]
+        return [place for _, place in sorted((-weight, place) for place, weight in shared.items())[:_COMPARED]]
 
     def _subject(self, memory: Claim) -> str:
         """Whom a memory speaks of: a speaker whose name it begins with or whose key it has, else the user."""
@@ -382,7 +390,7 @@ class MessageIndex:
         if name is not None:
             return name
         owner = (memory.key or "").partition(".")[0]
-        return next((each for each in self._first.values() if slug(each) == owner), self._lone)
+        return next((each for each in self._first.values() if slug(each) == owner), self._lone) if owner else self._lone
 
 
 def find_contradicting(memories: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from keepstone.text.near_duplicates import compare, gist
+from keepstone.text.sentences import split_sentences
 from keepstone.text.token_count import estimate_tokens
 
 MAX_CHARS = 1500
@@ -21,8 +22,6 @@ _DAY = len("2026-01-31")
 _CONTINUATION = re.compile(r"\s|[-*•#>|]|\d+[.)]\s")  # a line of a list or a table belongs to the one before
 _PREFIX = _DAY + 3  # a date, the signs behind it, a line break
 _PREFIX_TOKENS = 10
-_END = re.compile(r"(?:[.!?…]+[\"'”’)\]]*|[。！？]+)(?=\s)\s*|\n\s*")
-_MIN_SENTENCE_CHARS = 12  # a shorter piece may be part of a sentence ("Dr.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,16 +102,8 @@ def _lines(original: Original) -> list[_Line]:
 
 
 def _sentences(text: str) -> list[str]:
-    """A text at the ends of its sentences; joined again it is the same text. A piece too short to be one stays with the next."""
-    pieces: list[str] = []
-    start = 0
-    for end in _END.finditer(text):
-        if end.end() - start >= _MIN_SENTENCE_CHARS:
-            pieces.append(text[start : end.end()])
-            start = end.end()
-    if text[start:].strip():
-        pieces.append(text[start:])
-    return pieces
+    """The sentences of a text with the white space between them; joined again they are the same text."""
+    return [sentence for line in text.splitlines(keepends=True) for sentence in split_sentences(line)]
 
 
 def _drop_repeats(lines: Sequence[_Line]) -> None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from datetime import UTC, datetime
 from functools import partial
 from os import PathLike
@@ -23,6 +23,7 @@ from keepstone.distribution import export_format
 from keepstone.errors import ConfigurationError, ValidationError
 from keepstone.maintenance.external_files import Row, Unread, documents
 from keepstone.maintenance.health import Item
+from keepstone.maintenance.transfer import FIELDS
 from keepstone.text.times import parse_time
 from keepstone.types import MESSAGE
 
@@ -33,7 +34,7 @@ _MAX_DEPTH = 50  # levels of a value that becomes text
 _LETTA_FIELDS = {"agents", "core_memory", "blocks", "archival_memory", "archival_passages", "passages", "memory_blocks"}
 _PASSAGE_FIELDS = {"archive_id", "agent_id", "embedding_config", "source_id", "file_id", "organization_id", "is_deleted"}
 _MEM0_FIELDS = {"data", "payload", "hash", "user_id", "app_id"}
-_TIMES = ("created_at", "updated_at", "last_accessed_at", "expires_at", "valid_from", "occurred_at")
+_OWN_FIELDS = tuple(field.name for field in fields(Item) if field.name in FIELDS and field.name not in ("id", "content"))
 UNREADABLE = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError)  # raised by malformed entries
 
 
@@ -287,27 +288,12 @@ def _own_item(row: Any, where: str) -> Item:
     fields = mapping_of(row, where)
     if export_format(fields) != 1:
         raise ValidationError(f"{where} is not a line of a keepstone export (format 1).")
-    count, parents = fields.get("access_count"), fields.get("parents") or []
-    if not isinstance(parents, list):
-        raise ValidationError(f"{where}: parents is {type(parents).__name__}, not a list of ids.")
-    times: dict[str, Any] = {name: time_at(fields, where, name) for name in _TIMES}
-    return Item(
-        id=_name(fields, where, "id"),
-        content=text_of(fields.get("content"), where, "content"),
-        kind=_optional(fields.get("kind")) or "fact",
-        tag=_optional(fields.get("tag")) or "general",
-        key=_optional(fields.get("key")),
-        user=_user(object_at(fields, "scope"), "user"),
-        source=_optional(fields.get("source")) or "user",
-        trust=_fraction(fields, where, "trust", 1.0),
-        importance=_fraction(fields, where, "importance", 0.5),
-        role=_optional(fields.get("role")),
-        **times,
-        access_count=count if isinstance(count, int) and not isinstance(count, bool) and count >= 0 else None,
-        parents=tuple(str(each) for each in parents),
-        status=_optional(fields.get("status")) or "active",
-        metadata=object_at(fields, "metadata"),
-    )
+    content, user = text_of(fields.get("content"), where, "content"), _user(object_at(fields, "scope"), "user")
+    try:
+        others = {name: FIELDS[name](fields[name], name) for name in _OWN_FIELDS if name in fields}
+    except ValidationError as error:
+        raise ValidationError(f"{where}: {error}") from None
+    return Item(id=_name(fields, where, "id"), content=content, user=user, **others)
 
 
 _READERS: dict[str, Callable[[Rows], Iterator[Part]]] = {
@@ -393,13 +379,6 @@ def time_at(fields: Fields, where: str, *names: str) -> datetime | None:
         except (ValueError, OverflowError, OSError):
             raise ValidationError(f"{where}: {name} {value!r:.40} is not a time.") from None
     return None
-
-
-def _fraction(fields: Fields, where: str, name: str, default: float) -> float:
-    value = fields.get(name, default)
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 1:
-        raise ValidationError(f"{where}: {name} is {value!r:.40}, not a number from 0 to 1.")
-    return float(value)
 
 
 def _named(value: Any) -> str:

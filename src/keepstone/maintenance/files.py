@@ -60,7 +60,9 @@ def open_for_reading(path: str | PathLike[str]) -> Iterator[tuple[BinaryIO, int]
     except (OSError, ValueError) as error:
         raise ConfigurationError(f"{str(path)!r:.100} cannot be read ({error}): check the path.") from None
     if not there:
-        raise ConfigurationError(f"cannot read {str(path)!r:.100}: it is not an ordinary file. Check the path.")
+        raise ConfigurationError(
+            f"cannot read {str(path)!r:.100}: it is not an ordinary file. Check the path; save a pipe to a file first."
+        )
     try:
         opened = open(path, "rb")  # noqa: SIM115
     except OSError as error:

@@ -134,14 +134,10 @@ def examine(
     """
     if most < 0:
         raise ValidationError(f"most is {most}: list at least 0 findings of each check.")
-    by_id: dict[str, Item] = {}
-    for item in items:
-        by_id.setdefault(item.id, item)
-    memories = tuple(item for item in by_id.values() if item.status == "active" and not checks.is_message(item))
-    examination = Examination(by_id, memories, checks.as_utc(now) or now, set())
+    examination = checks.read_items(items, checks.as_utc(now) or now, find, redacts)
     issues: dict[Check, list[Issue]] = {}
     plan: list[Step] = []
-    for check, results in _run_checks(examination, find, redacts, stale_after, unread_after):
+    for check, results in _run_checks(examination, stale_after, unread_after):
         issues[check] = list(results)
         plan.extend(_plan_removals(check, issues[check], examination.removed))
         if progress is not None:
@@ -152,7 +148,7 @@ def examine(
     findings = (
         HealthFinding(check, issue.kept_ids + issue.ids, issue.reason) for check in CHECKS for issue in issues[check][:most]
     )
-    return HealthReport(_lower_score(examination, issues), len(by_id), counts, tuple(findings), tuple(plan))
+    return HealthReport(_lower_score(examination, issues), len(examination.ids), counts, tuple(findings), tuple(plan))
 
 
 def score(counts: Mapping[str, int], sound: int) -> int:
@@ -173,7 +169,7 @@ def score(counts: Mapping[str, int], sound: int) -> int:
 
 def _lower_score(examination: Examination, issues: Mapping[Check, Sequence[Issue]]) -> int:
     """The lower of the scores of the memories and of the log, so that a long log cannot hide faults of memories."""
-    log = {item.id for item in examination.items.values() if checks.is_message(item) or item.status != "active"}
+    log = examination.ids.difference(item.id for item in examination.memories)
     named: dict[str, set[str]] = {check: {id for issue in issues[check] for id in issue.ids} for check in CHECKS}
     faulty = set().union(*(named[check] for check in WEIGHTS))
     in_memories = {check: len(ids - log) for check, ids in named.items()}
@@ -182,14 +178,10 @@ def _lower_score(examination: Examination, issues: Mapping[Check, Sequence[Issue
 
 
 def _run_checks(
-    examination: Examination,
-    find: Callable[[str], Sequence[Any]] | None,
-    redacts: Collection[str],
-    stale_after: timedelta,
-    unread_after: timedelta,
+    examination: Examination, stale_after: timedelta, unread_after: timedelta
 ) -> Iterator[tuple[Check, Iterable[Issue]]]:
     """The checks in the order in which they may remove something; a generator, as each reads what was removed before it."""
-    yield "secrets", checks.find_secrets(examination, find, redacts)
+    yield "secrets", examination.secrets
     yield "junk", checks.find_junk(examination)
     yield "expired", checks.find_expired(examination)
     yield "duplicates", checks.find_duplicates(examination)

@@ -45,13 +45,15 @@ class Issue(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Examination:
-    """Everything that is examined: all items by id, the active memories without messages, and the ids that earlier checks
-    archive or redact."""
+    """Everything that is examined: the ids of all items, the active memories without messages, and the ids that earlier checks
+    archive or redact. Messages are not kept: of what was said there are only hashes, by whether the assistant said it."""
 
-    items: dict[str, Item]
-    memories: tuple[Item, ...]
     now: datetime
-    removed: set[str]
+    ids: set[str] = field(default_factory=set)
+    memories: list[Item] = field(default_factory=list)
+    removed: set[str] = field(default_factory=set)
+    secrets: list[Issue] = field(default_factory=list)
+    said: dict[bool, set[int]] = field(default_factory=lambda: {True: set(), False: set()})
     _terms: dict[str, tuple[str, ...]] = field(default_factory=dict, repr=False)
 
     def terms(self, item: Item) -> tuple[str, ...]:
@@ -92,18 +94,29 @@ def is_message(item: Item) -> bool:
     return item.kind == MESSAGE
 
 
-def find_secrets(
-    examination: Examination, find: Callable[[str], Sequence[Any]] | None, redacts: Collection[str]
-) -> Iterator[Issue]:
-    """Sensitive passages of the kinds that are redacted, messages and earlier versions included."""
-    if find is None:
-        return
+def read_items(
+    items: Iterable[Item], now: datetime, find: Callable[[str], Sequence[Any]] | None, redacts: Collection[str]
+) -> Examination:
+    """Read every item once. Sensitive passages of the kinds that are redacted are found here, messages and earlier versions
+    included."""
+    examination = Examination(now)
+    find = find or (lambda text: ())
     find_again = lru_cache(maxsize=4096)(find)  # names of sources, tags and sessions come back
-    for item in examination.items.values():
+    for item in items:
+        if item.id in examination.ids:
+            continue
+        examination.ids.add(item.id)
         passages = chain(find(item.content), chain.from_iterable(map(find_again, item.past)))
         kinds = sorted({str(passage.kind) for passage in passages}.intersection(redacts))
         if kinds:
-            yield Issue((item.id,), f"holds what looks like sensitive text of the kind {' and '.join(kinds)}", "redact")
+            reason = f"holds what looks like sensitive text of the kind {' and '.join(kinds)}"
+            examination.secrets.append(Issue((item.id,), reason, "redact"))
+        if not is_message(item) and item.status == "active":
+            examination.memories.append(item)
+        elif is_message(item) and item.role is not None:
+            texts = {item.content, *split_at_marks(item.content)}
+            examination.said[item.role == "assistant"].update(hash((item.user, normalize(text))) for text in texts)
+    return examination
 
 
 def find_junk(examination: Examination) -> Iterator[Issue]:
@@ -162,7 +175,7 @@ def find_untrusted(examination: Examination) -> Iterator[Issue]:
 def find_orphans(examination: Examination) -> Iterator[Issue]:
     """Memories derived from records that no longer exist."""
     for item in examination.memories:
-        lost = sum(parent not in examination.items for parent in item.parents)
+        lost = sum(parent not in examination.ids for parent in item.parents)
         if lost:
             yield Issue((item.id,), f"{lost} of the {len(item.parents)} records it was derived from no longer exist", "review")
 
@@ -267,7 +280,10 @@ def _pair_by_terms(examination: Examination, items: Sequence[Item]) -> Iterator[
         tried: set[str] = set()
         match = None
         for other, theirs in (each for neighbours in rare for each in neighbours[-_MAX_NEIGHBOURS:]):
-            if len(own & theirs) >= _MIN_SHARED_TERMS * len(own | theirs) and other.id not in tried:
+            if len(theirs) < _MIN_SHARED_TERMS * len(own):
+                continue  # too short to share as many
+            shared = len(own & theirs)
+            if shared >= _MIN_SHARED_TERMS * (len(own) + len(theirs) - shared) and other.id not in tried:
                 if _is_alike(examination, item, other):
                     match = other
                     break
@@ -340,13 +356,9 @@ def _echo_start(item: Item) -> int:
 
 def _repeated_by_assistant(examination: Examination) -> set[str]:
     """Memories that equal an assistant's message or a sentence of one, and nothing that the user said."""
-    spoken: dict[bool, set[tuple[str, str]]] = {True: set(), False: set()}
-    for item in filter(is_message, examination.items.values()):
-        if item.role is not None:
-            texts = {normalize(item.content), *(normalize(sentence) for sentence in split_at_marks(item.content))}
-            spoken[item.role == "assistant"].update((item.user, text) for text in texts)
-    only = spoken[True] - spoken[False]
-    return {item.id for item in examination.memories if only and (item.user, normalize(item.content)) in only}
+    by_assistant, by_others = examination.said[True], examination.said[False]
+    said = ((item.id, hash((item.user, normalize(item.content)))) for item in examination.memories)
+    return {id for id, text in said if text in by_assistant and text not in by_others}
 
 
 def _find_origin(

@@ -43,6 +43,8 @@ def has_ended(text: str, stated: datetime | None, now: datetime) -> bool:
     >>> [has_ended(text, stated, now) for text in ("The visa is valid until May.", "She visited Rome in May.")]
     [True, False]
     """
+    if stated is not None and stated >= now - _GRACE:
+        return False
     try:
         if stated is None:
             end = find_end(text, now) if _YEAR.search(text) and PATTERNS["once"].search(text.lower()) else None

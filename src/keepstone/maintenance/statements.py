@@ -41,12 +41,13 @@ EXCLUDING_GROUPS = tuple(classes(group.split()) for group in LEXICON.data["exclu
 EXCLUDING = {word: number for number, group in enumerate(EXCLUDING_GROUPS) for word in group}
 TRIMMINGS = classes(WORDS["trimmings"])
 CHANGES = classes(WORDS["changes"])
-_VERBS = WORDS["verbs"]
-_STARTED = _VERBS | WORDS["me"] | {"user"}
+_VERBS, _ME = WORDS["verbs"], WORDS["me"]
+_STARTED = _VERBS | _ME | {"user"}
 _NEGATIONS = english.NEGATIONS | {"without"}
 _UNSAID = (STOP_WORDS | _NEGATIONS | {SELF}) - {"have", "has", "had", "having"}
 _SENTENCE = re.compile(r"[^.!?\n]+(?:\.(?=[\w@])[^.!?\n]+)*[.!?\n]*")
 _QUOTED = re.compile(r"\"[^\"\n]{1,400}\"|“[^”\n]{1,400}”|^\s*>[^\n]*|```.*?(?:```|\Z)|`[^`\n]*`", re.DOTALL | re.MULTILINE)
+_QUOTES = re.compile(r"[\"“>`]")  # every quotation has one
 _TITLE = re.compile(r"\b(Dr|Mr|Mrs|Ms|Prof|St)\.")
 _NAMED = re.compile(r"'s name is | is (?:called|named) ")
 _TOKEN = re.compile(r"[^\W_](?:[\w'’+#@]|[-./&](?=\w))*")
@@ -96,7 +97,7 @@ class Statement:
     @cached_property
     def handles(self) -> frozenset[str]:
         """What it is found by: its words, those that exclude them, and its values."""
-        groups = (f"one of {EXCLUDING[word]}" for word in self.words & EXCLUDING.keys())
+        groups = (f"one of {EXCLUDING[word]}" for word in self.words if word in EXCLUDING)
         return self.words.union(self.about - {SELF}, groups, (f"{sort} {value}" for sort, value in self.values))
 
     @cached_property
@@ -144,7 +145,9 @@ def statements(text: str, subject: str = "user") -> list[Statement]:
     plain = text.replace("’", "'")
     if "." in plain:
         plain = _TITLE.sub(r"\1", plain)
-    plain = _NAMED.sub(" is ", _QUOTED.sub(" \u2026 ", plain))
+    if _QUOTES.search(plain):
+        plain = _QUOTED.sub(" \u2026 ", plain)
+    plain = _NAMED.sub(" is ", plain)
     for sentence in _SENTENCE.findall(plain):
         sentence = sentence.strip()
         if not sentence or sentence.endswith("?") or len(sentence) > _MAX_SENTENCE or "\u2026" in sentence:
@@ -185,7 +188,8 @@ def _statement(clause: str, lower: str, subject: str, sentence: str) -> Statemen
         else:
             values.append((sort, value))
             bare.append(" \u00b7 ")
-    tokens = list(_tokens("".join((*bare, clause[last:])), subject))
+    text = "".join((*bare, clause[last:]))
+    tokens = list(_tokens(_NT.sub(" not", text) if "n't" in lower or "can" in lower else text, subject))
     about = _about(tokens)
     if about is None:
         return None
@@ -204,11 +208,14 @@ def _before_it(clause: str, at: int) -> set[str]:
 def _tokens(text: str, subject: str) -> Iterator[tuple[str, str]]:
     """(the word in lower case, as it is written); the speaker's words and name are SELF."""
     own = {"user", *subject.lower().split()}
-    for found in _TOKEN.finditer(_NT.sub(" not", text)):
-        shown = found[0].rstrip("'")
+    for shown in _TOKEN.findall(text):
+        shown = shown.rstrip("'")
         word = shown.lower()
+        if "'" not in word:
+            yield (SELF if word in _ME or word in own else word), shown
+            continue
         whose = word.removesuffix("'s")
-        if word in WORDS["me"] or whose in own:
+        if word in _ME or whose in own:
             yield SELF, shown
             continue
         if word != whose and whose in ("it", "that", "there", "he", "she", "what", "let"):

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from keepstone.distribution import export_format
 from keepstone.errors import ConfigurationError, Conflict, EmbedderError, KeepstoneError, NotFound, TooLarge, ValidationError
-from keepstone.maintenance.files import check_writable, whole
+from keepstone.maintenance.files import check_writable, open_for_reading, whole
 from keepstone.ports.caches import Buffer
 from keepstone.ports.maintenance import ARCHIVE_REASONS, with_places
 from keepstone.ports.stores import Embedder, Progress, Store
@@ -30,7 +30,7 @@ from keepstone.text.times import parse_time
 from keepstone.text.words import record_terms
 from keepstone.types import MESSAGE, Diagnosis, Finding, ImportReport, Receipt, Record, Scope, Status, Version, clean_name
 from keepstone.write.blocks import split_content
-from keepstone.write.request import MAX_CONTENT, check_content, check_importance, check_metadata, gist_of, trust_of
+from keepstone.write.request import MAX_CONTENT, check_content, check_metadata, gist_of, trust_of
 
 if TYPE_CHECKING:
     from keepstone.maintenance.forgetting import Eraser
@@ -115,7 +115,7 @@ class Transfer:
 
     def import_(self, scope: Scope, path: str | PathLike[str], claimed: str | None, progress: Progress | None) -> ImportReport:
         """Read a file into the scope: every line is checked before the first is stored. `claimed`: whose word all of it is."""
-        source = _readable(path)
+        source = Path(path)
         by = None if claimed is None else clean_name(claimed, "source")
         errors: list[tuple[int, str]] = []
         total = 0
@@ -214,17 +214,6 @@ class Transfer:
         return replace(found, healthy=found.healthy and not more, findings=(*found.findings, *more))
 
 
-def _readable(path: str | PathLike[str]) -> Path:
-    try:
-        if Path(path).is_file():
-            return Path(path)
-    except (OSError, ValueError) as error:
-        raise ConfigurationError(f"{str(path)!r:.100} cannot be read ({error}): check the path.") from None
-    raise ConfigurationError(
-        f"cannot read {str(path)!r:.100}: it is not an ordinary file (it is read twice, so save what comes from a pipe first)."
-    )
-
-
 def line_of(archive: RecordExport) -> str:
     """One line of an export."""
     record = {name: out(getattr(archive.record, name)) for name in ("scope", *_RECORD)}
@@ -277,23 +266,20 @@ def _item_line(what: str, scope: Scope, held: dict[str, Any]) -> str:
 def _lines(path: Path, scope: Scope) -> Iterator[tuple[int, RecordExport | None, str | None]]:
     """(line number, archive, what is wrong) for every line that is not blank."""
     seen: set[str] = set()
-    try:
-        with path.open("rb") as file:
-            for number, raw in enumerate(iter(lambda: file.readline(MAX_LINE + 1), b""), 1):
-                if not raw.strip():
-                    continue
-                try:
-                    archive = _archive(raw, scope)
-                    if archive.record.id in seen:
-                        raise ValidationError(f"the id {archive.record.id} stands on an earlier line already.")
-                    seen.add(archive.record.id)
-                except _INVALID as error:
-                    missing = f"the field {error} is missing" if isinstance(error, KeyError) else str(error)
-                    yield number, None, missing
-                else:
-                    yield number, archive, None
-    except OSError as error:
-        raise ConfigurationError(f"cannot read {path}: {error.strerror}: check the path.") from error
+    with open_for_reading(path) as (file, _):
+        for number, raw in enumerate(iter(lambda: file.readline(MAX_LINE + 1), b""), 1):
+            if not raw.strip():
+                continue
+            try:
+                archive = _archive(raw, scope)
+                if archive.record.id in seen:
+                    raise ValidationError(f"the id {archive.record.id} stands on an earlier line already.")
+                seen.add(archive.record.id)
+            except _INVALID as error:
+                missing = f"the field {error} is missing" if isinstance(error, KeyError) else str(error)
+                yield number, None, missing
+            else:
+                yield number, archive, None
 
 
 def _archive(raw: bytes, scope: Scope) -> RecordExport:
@@ -321,7 +307,7 @@ def read_record(data: Mapping[str, Any], scope: Scope) -> RecordExport:
 
 def _read_fields(data: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
     """The fields of a record or a version after validation."""
-    return {name: _FIELDS[name](data[name], name) for name in names}
+    return {name: FIELDS[name](data[name], name) for name in names}
 
 
 def _archived_state(data: Mapping[str, Any]) -> tuple[datetime, str] | None:
@@ -391,12 +377,18 @@ def _set_time(given: Any, name: str) -> datetime:
     return parse_time(given, name)
 
 
-_FIELDS: dict[str, Callable[[Any, str], Any]] = {
+def _fraction(given: Any, name: str) -> float:
+    if isinstance(given, bool) or not isinstance(given, (int, float)) or not 0 <= given <= 1:
+        raise ValidationError(f"{name} is {given!r:.40}: use a number from 0 to 1.")
+    return float(given)
+
+
+FIELDS: dict[str, Callable[[Any, str], Any]] = {
     **dict.fromkeys(("id", "kind", "tag", "source", "action"), clean_name),
     **dict.fromkeys(("key", "session", "role", "name"), _name),
     **dict.fromkeys(("occurred_at", "created_at", "updated_at", "valid_from", "known_from"), _set_time),
     **dict.fromkeys(("expires_at", "last_accessed_at", "valid_to"), _time),
-    **dict.fromkeys(("importance", "trust"), lambda given, name: check_importance(given)),
+    **dict.fromkeys(("importance", "trust"), _fraction),
     **dict.fromkeys(("parents", "sensitive"), _names),
     "content": lambda given, name: check_content(given, _LONGER * MAX_CONTENT),
     "metadata": lambda given, name: check_metadata(given),

@@ -29,7 +29,7 @@ _GIVEN = {  # the fields of each verb; `at` and `as` go with all
     "remember": ("id", "kind", "tag", "key", "importance", "ttl", *_RECORD),
     "learn": ("id", *_RECORD),
     "say": ("session", "extract"),
-    "set": ("value", "category"),
+    "set": ("value", "tag"),
     "update": ("content", "importance", "metadata", "occurred_at"),
     "forget": (),
 }
@@ -325,7 +325,7 @@ def _lifetime(cell: Cell) -> timedelta:
 
 
 _OPTIONS: dict[str, Callable[[Cell], Any]] = {
-    **dict.fromkeys(("kind", "tag", "key", "source", "session", "category"), _named),
+    **dict.fromkeys(("kind", "tag", "key", "source", "session"), _named),
     **dict.fromkeys(("importance", "min_similarity", "min_confidence", "min_importance", "min_trust"), Cell.fraction),
     **dict.fromkeys(("metadata", "filter"), _table),
     **dict.fromkeys(("occurred_at", "as_of", "known_at"), Cell.moment),

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from keepstone.ports.values import SearchFilter, Vector
 from keepstone.types import Record, Scope
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,3 +111,12 @@ class VectorIndex(Protocol):
         the caller checks its other conditions."""
 
     def close(self) -> None: ...
+
+
+def batches(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
+    """Parts of at most `size` items, in order.
+
+    >>> list(batches([1, 2, 3], 2))
+    [[1, 2], [3]]
+    """
+    return (items[start : start + size] for start in range(0, len(items), size))

@@ -12,38 +12,24 @@ from keepstone.types import Hit, ImportReport, Recall
 
 def document(value: Any) -> Any:
     """A value of keepstone as JSON: dataclasses by field, times as ISO 8601, tuples as lists."""
-    if isinstance(value, Hit):
-        return {"id": value.id, "content": value.content, "reasons": because(value.signals), **_fields(value)}
-    if isinstance(value, Recall):
-        hits = [{"rank": rank, **document(hit)} for rank, hit in enumerate(value.hits, 1)]
-        return {**_fields(value), "hits": hits}
-    if isinstance(value, ImportReport):
-        return {**_fields(value), "errors": [{"line": line, "problem": problem} for line, problem in value.errors]}
-    if is_dataclass(value) and not isinstance(value, type):
-        return _fields(value)
+    shape = _shape(value)
+    if shape is None and is_dataclass(value) and not isinstance(value, type):
+        shape = _field_values(value)
+    if shape is not None or isinstance(value, Mapping):
+        return {str(name): document(item) for name, item in (value if shape is None else shape).items()}
     if isinstance(value, date):
         return value.isoformat()
-    if isinstance(value, Mapping):
-        return {str(name): document(item) for name, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [document(item) for item in value]
     return value
 
 
-def _fields(value: Any) -> dict[str, Any]:
-    return {field.name: document(getattr(value, field.name)) for field in fields(value)}
-
-
 def outline(value: Any) -> Any:
     """`document` for a JSON encoder that knows dataclasses and times: only values that differ from their fields are converted.
     Ten times as fast."""
-    if isinstance(value, Hit):
-        return {"id": value.id, "content": value.content, "reasons": because(value.signals), **_field_values(value)}
-    if isinstance(value, Recall):
-        hits = [{"rank": rank, **outline(hit)} for rank, hit in enumerate(value.hits, 1)]
-        return {**_field_values(value), "hits": hits}
-    if isinstance(value, ImportReport):
-        return {**_field_values(value), "errors": [{"line": line, "problem": problem} for line, problem in value.errors]}
+    shape = _shape(value)
+    if shape is not None:
+        return shape
     if isinstance(value, Sequence) and is_dataclass(value):
         return _field_values(value)
     if isinstance(value, dict):
@@ -51,6 +37,17 @@ def outline(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [outline(item) for item in value]
     return value
+
+
+def _shape(value: Any) -> dict[str, Any] | None:
+    """The JSON object of a value that has more than its fields, or other ones; None for any other value."""
+    if isinstance(value, Hit):
+        return {"id": value.id, "content": value.content, "reasons": because(value.signals), **_field_values(value)}
+    if isinstance(value, Recall):
+        return _field_values(value) | {"hits": [{"rank": rank, **(_shape(hit) or {})} for rank, hit in enumerate(value.hits, 1)]}
+    if isinstance(value, ImportReport):
+        return _field_values(value) | {"errors": [{"line": line, "problem": problem} for line, problem in value.errors]}
+    return None
 
 
 def _field_values(value: Any) -> dict[str, Any]:

@@ -24,7 +24,7 @@ def check_vectors(vectors: Any, count: int, dimension: int) -> NDArray[np.float3
             f"the embedder gave an array of shape {matrix.shape} for {count} text(s) of {dimension} dimensions: "
             "it must give one vector of the declared dimension a text."
         )
-    if count == 1 and abs(float(np.einsum("ij,ij->", matrix, matrix)) - 1) < 1e-4:
+    if count == 1 and abs(float(np.vdot(matrix, matrix)) - 1) < 1e-4:
         return matrix  # fast path for a single unit vector
     norms = np.sqrt(np.einsum("ij,ij->i", matrix, matrix, dtype=np.float64))
     good = (norms > 1e-12) & (norms < np.inf)

@@ -11,8 +11,10 @@ import contextlib
 import json
 import threading
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from datetime import datetime
+from operator import attrgetter
+from typing import Any
 
 from keepstone.errors import KeepstoneError, NotFound, ValidationError
 from keepstone.ports.forks import reset_after_fork
@@ -25,6 +27,8 @@ MAX_SHIFT = 0.4  # of importance, however much feedback there is
 _LEAST_MOVED = 0.01  # the importance next to that of what is buried
 _STATE = "feedback:"  # the state that holds a record's tally, followed by its id
 _TRIES = 20  # while others give feedback on the same memory
+_NAMES = [field.name for field in fields(Record)]
+_values, _READ_AT = attrgetter(*_NAMES), _NAMES.index("last_accessed_at")  # of a record; the count of its reads comes next
 
 
 class AccessCounter:
@@ -61,7 +65,9 @@ class AccessCounter:
         pending = self._pending.get(record.scope, {}).get(record.id)
         if pending is None:
             return record
-        return replace(record, access_count=record.access_count + pending[1], last_accessed_at=pending[2])
+        values: list[Any] = [*_values(record)]  # `replace` takes twice as long
+        values[_READ_AT : _READ_AT + 2] = pending[2], record.access_count + pending[1]
+        return Record(*values)
 
     def _flush_quietly(self) -> None:
         with contextlib.suppress(KeepstoneError):  # a busy or full store: the counts wait for the next flush

@@ -14,7 +14,7 @@ from keepstone.recall.question import Question
 from keepstone.scope_index.columns import View
 from keepstone.scope_index.mapped_index import MappedView, PostingList
 from keepstone.text.times import micros
-from keepstone.text.words import INSTRUCTS, MARKS, PREFERS, term_hashes
+from keepstone.text.words import INSTRUCTS, MARKS, PREFERS, term_hash, term_hashes
 
 _MARK_HASHES = tuple(term_hashes(sorted(MARKS)).tolist())
 _STANDING_HASHES = tuple(term_hashes((INSTRUCTS, PREFERS)).tolist())
@@ -53,7 +53,7 @@ def generate_candidates(
     """Find the records that may answer a question. `usable` says which slots may, and is cached under `mask_key`; `also` is the
     sequence of a record that is always included. `with_standing`: standing instructions are among them."""
     wanted = mapped.wanted(mask_key, now_micros, usable)
-    hashes = term_hashes(question.terms).tolist()
+    hashes = [term_hash(word.term) for word in question.words]
     related = (hashed for word in question.words for hashed in word.related.hashes)
     terms = list(dict.fromkeys([*hashes, *related, *_MARK_HASHES]))
     postings = dict(zip(terms, mapped.posting_lists(terms), strict=True))

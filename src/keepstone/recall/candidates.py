@@ -13,7 +13,7 @@ from keepstone.ports.values import Vector
 from keepstone.recall.question import Question, QuestionWord
 from keepstone.scope_index.columns import View
 from keepstone.scope_index.postings import NO_POSTINGS, Counts, find_terms
-from keepstone.text.words import term_hashes
+from keepstone.text.words import term_hash
 
 Column = NDArray[np.float32]
 Slots = NDArray[np.int64]
@@ -88,7 +88,7 @@ def first_pass(
     """Measure every slot. `deviation` is the embedder's own; None: measured on the scope. `frequencies` and `population` are
     those of the scope, where the view is only a part of it."""
     count = _IDF_PSEUDO_COUNT + (view.live if population is None else population)
-    hashes = term_hashes(question.terms).tolist()
+    hashes = [term_hash(word.term) for word in question.words]
     related = (hashed for word in question.words if not word.names for hashed in word.related.hashes)
     terms = list(dict.fromkeys([*hashes, *related]))
     found = zip(terms, find_terms(view.runs, terms), strict=True)
@@ -169,11 +169,11 @@ def _measure_keywords(view: View, matches: Sequence[TermMatch], total_rarity: fl
     keywords = np.zeros(view.size, dtype=np.float32)
     coverage = np.zeros(view.size, dtype=np.float32)
     for match in matches:
-        share = np.float32(match.rarity / total_rarity)
         if match.weights is not None:
+            share = np.float32(match.rarity / total_rarity)
             coverage += share * match.weights[:-1]
-        if len(match.exact):
-            keywords[match.exact] += share * match.counts / (match.counts + view.length_norms[match.exact])
+            counts = match.counts.astype(np.float32)
+            keywords[match.exact] += share * counts / (counts + view.length_norms[match.exact])
     return keywords, coverage
 
 
@@ -181,11 +181,11 @@ def choose_candidates(estimates: Column, usable: NDArray[np.bool_], wanted: int,
     """The usable slots with the highest estimates, in no order; all of them where they are few."""
     count = int(np.count_nonzero(usable))
     if count <= 2 * wanted:
-        slots = np.flatnonzero(usable)
+        slots = usable.nonzero()[0]
     else:
         values = estimates if count == len(estimates) else estimates[usable]
         bound = np.partition(values, count - wanted)[count - wanted]
-        slots = np.flatnonzero(values >= bound)
+        slots = (values >= bound).nonzero()[0]
         if len(slots) > wanted:  # of equals the newest
             better, equal = np.flatnonzero(values > bound), np.flatnonzero(values == bound)
             slots = np.concatenate([better, equal[len(equal) - (wanted - len(better)) :]])

@@ -34,7 +34,7 @@ def group_shares(features: Features, positions: NDArray[np.int64]) -> NDArray[np
     keywords."""
     shares: NDArray[np.float32] = features.values[positions] @ _group_weights()
     assumed = ~features.measured[positions]
-    if assumed.any():
+    if np.count_nonzero(assumed):
         shares[assumed, 1] += shares[assumed, 0]
         shares[assumed, 0] = 0.0
     if features.only_asks is not None:
@@ -52,13 +52,10 @@ def _group_weights() -> NDArray[np.float32]:
 def hit_signals(features: Features, positions: NDArray[np.int64], relevance: NDArray[np.float32]) -> list[dict[str, float]]:
     """The signals of hits: what each group adds to the score in points, then cosine, coverage and relevance of the record by
     itself, and what its neighbours in the session add to that relevance."""
-    table = np.empty((len(positions), len(_SIGNALS)), dtype=np.float32)
-    table[:, : len(GROUPS)] = group_shares(features, positions)
     own = measure_own_relevance(features, positions)
-    table[:, -4] = features.own_similarity[positions] * features.measured[positions]
-    table[:, -3] = features.own_coverage[positions]
-    table[:, -2] = own
-    table[:, -1] = np.maximum(relevance[positions] - own, 0)
+    cosine = features.own_similarity[positions] * features.measured[positions]
+    rest = np.array([cosine, features.own_coverage[positions], own, np.maximum(relevance[positions] - own, 0)])
+    table = np.concatenate([group_shares(features, positions), rest.T], axis=1)
     return [dict(zip(_SIGNALS, values, strict=True)) for values in table.round(4).tolist()]
 
 

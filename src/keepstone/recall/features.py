@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,6 +48,7 @@ _NEIGHBOUR_WEIGHTS: Final = np.array(
 _MARKS: Final = {mark: int(term_hashes([mark])[0]) for mark in (ASKS, ONLY_ASKS, NUMBERED, TIMED)}
 _SAMPLED_DATES = 1000  # records whose dates say which are new
 _FACT_WEIGHT = 1.3  # of a fact about the user beside a message of the user, where the question is about the user
+_Put = Callable[[str, NDArray[Any]], None]  # writes a column by its name
 _SESSION_PSEUDO_COUNT = 5  # sessions without the word that IDF smoothing adds
 
 
@@ -97,33 +99,31 @@ def score_candidates(
     active) is skipped."""
     unexpired = view.active if unexpired is None else unexpired
     best = choose_candidates(estimates, usable, max(MAX_SCORED, 3 * wanted), also)
-    is_candidate = np.zeros(view.size, dtype=np.bool_)
-    is_candidate[best] = True
-    if len(best) < np.count_nonzero(usable):
-        for neighbour in _neighbours(view, best, unexpired):
-            is_candidate[neighbour[neighbour >= 0]] = True
-        is_candidate &= usable
-        if also is not None:
-            is_candidate[also] = True
-    slots = np.flatnonzero(is_candidate)
+    slots = np.sort(best)
+    if view.session_count and len(best) < np.count_nonzero(usable):
+        is_candidate = np.zeros(view.size + 1, dtype=np.bool_)  # the last stands for no slot
+        is_candidate[_neighbours(view, best, unexpired)] = True
+        is_candidate[:-1] &= usable
+        is_candidate[best] = True
+        slots = is_candidate[:-1].nonzero()[0]
     neighbours = _neighbours(view, slots, unexpired)
     values = np.zeros((len(slots), len(NAMES)), dtype=np.float32)
     shown = slots if first.shown is None else first.shown[slots]
-    measured = view.embedded[shown] & first.has_vector
+    measured = view.embedded[shown] if first.has_vector else np.zeros(len(shown), dtype=np.bool_)
     if not question.words and not first.has_vector:
         return Features(slots, values, measured, passages=shown)  # the question has neither words nor a vector
-    put = _FeatureTable(values)
-    _put_similarity(put, view, first, slots, neighbours)
+
+    def put(name: str, column: NDArray[Any]) -> None:
+        values[:, _COLUMNS[name]] = column
+
+    only_asks = view.holds(_MARKS[ONLY_ASKS])
+    asks = view.holds(_MARKS[ASKS]) | only_asks
+    _put_similarity(put, view, first, slots, neighbours[0], asks)
     put("words", first.keywords[slots])
     put("coverage", _coverage(view, first, slots, neighbours))
     put("session_words", _session_bm25(view, first, slots))
     _put_speaker(put, view, question, slots)
-    only_asks = view.holds(_MARKS[ONLY_ASKS])
-    asks = view.holds(_MARKS[ASKS]) | only_asks
     put("asks", asks[slots])
-    if view.session_count:
-        is_reply = asks[neighbours[0]] & ~asks[slots]
-        put("reply", np.where(is_reply, np.maximum(_at(first.similarity, neighbours[0]), 0), 0))
     put("length", np.log1p(view.lengths[shown]))
     if question.wants_time:
         put("tells_time", view.holds(_MARKS[TIMED])[shown])
@@ -133,88 +133,74 @@ def score_candidates(
     put("importance", view.importances[slots])
     unknown = [match.weights is None for word, match in zip(question.words, first.matches, strict=True) if word.is_name]
     share = sum(unknown) / len(unknown) if unknown else 0.0
-    own = np.stack([first.similarity[slots], first.coverage[slots]]) if view.session_count else None
+    own = np.array([first.similarity[slots], first.coverage[slots]]) if view.session_count else None
     repeats = only_asks[slots]
-    if question.about_questions or not repeats.any():
+    if question.about_questions or not np.count_nonzero(repeats):
         return Features(slots, values, measured, share, None, shown, own)
     by_user = (view.kinds[slots] == view.code(MESSAGE)) & (view.roles[slots] != view.code("assistant"))
     return Features(slots, values, measured, share, repeats & by_user, shown, own)
 
 
-class _FeatureTable:
-    """Writes columns by name."""
-
-    def __init__(self, values: NDArray[np.float32]) -> None:
-        self._values = values
-
-    def __call__(self, name: str, column: NDArray[np.generic]) -> None:
-        self._values[:, _COLUMNS[name]] = column
-
-
-def _neighbours(view: View, slots: Slots, unexpired: NDArray[np.bool_]) -> list[Slots]:
-    """The slots one and two messages before and after, in the order of `_NEIGHBOURS`; -1 for none."""
+def _neighbours(view: View, slots: Slots, unexpired: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """The slots one and two messages before and after, a row for each of `_NEIGHBOURS`; -1 for none."""
     if not view.session_count:
-        return [np.full(len(slots), -1)] * len(_NEIGHBOURS)
-    neighbours = []
-    current = {"before": slots, "after": slots}
+        return np.full((len(_NEIGHBOURS), len(slots)), -1)
+    found = np.empty((len(_NEIGHBOURS), len(slots)), dtype=np.int64)
     hides = view.live < view.size or unexpired is not view.active
-    for steps, way, _ in _NEIGHBOURS:
-        following = getattr(view, way)[current[way]].astype(np.int64)
+    for row, (steps, way, _) in enumerate(_NEIGHBOURS):
+        current = slots if steps == 1 else found[row - 2]
+        found[row] = following = getattr(view, way)[current]
         is_none = following >= view.size  # added after this view was taken
         if steps > 1:
-            is_none |= current[way] < 0
+            is_none |= current < 0
         if hides:
             is_none |= ~unexpired.take(following, mode="clip")
-        following[is_none] = -1
-        current[way] = following
-        neighbours.append(following)
-    return neighbours
+        found[row][is_none] = -1
+    return found
 
 
-def _at(column: Column, slots: Slots) -> Column:
-    """A column's values at neighbours, 0 for none."""
-    values: Column = np.where(slots >= 0, column[slots], np.float32(0))
-    return values
-
-
-def _put_similarity(put: _FeatureTable, view: View, first: FirstPass, slots: Slots, neighbours: list[Slots]) -> None:
+def _put_similarity(put: _Put, view: View, first: FirstPass, slots: Slots, before: Slots, asks: NDArray[np.bool_]) -> None:
+    """The features of similarity. `before` are the messages before; `asks` says of every slot whether it is a question."""
     own = first.similarity[slots]
     if not view.session_count:  # no record has a message before it
         for name in ("nearest", "pair", "session"):
             put(name, own)
         return
-    previous = _at(first.similarity, neighbours[0])
-    to_previous = np.maximum(view.similarity_to_previous[slots], -0.9)
-    pair = np.where(neighbours[0] >= 0, (own + previous) / np.sqrt(2 + 2 * to_previous), own)
+    has_previous = before >= 0
+    previous = first.similarity[before] * has_previous
+    to_previous = np.maximum(view.similarity_to_previous[slots], np.float32(-0.9))
+    pair = np.where(has_previous, (own + previous) / np.sqrt(2 + 2 * to_previous), own)
     put("nearest", np.maximum(own, pair))
     put("pair", pair)
     put("previous", previous)
+    put("reply", np.maximum(previous, 0) * (asks[before] & ~asks[slots]))
     put("session", _session_similarity(view, slots, own))
 
 
 def _session_similarity(view: View, slots: Slots, own: Column) -> Column:
     """The mean of the three best candidates of a record's session; its own where it has no session."""
-    means = own.copy()
-    inside = np.flatnonzero(view.in_session[slots])
+    is_inside, sessions = view.in_session[slots], view.sessions[slots]
+    inside = sessions[is_inside]
     if not len(inside):
-        return means
-    sessions = view.sessions[slots[inside]]
-    order = np.argsort(sessions * np.float64(16) - own[inside])  # by session, the most similar first
-    inside, sessions = inside[order], sessions[order]
-    edges = np.concatenate([[0], np.flatnonzero(sessions[1:] != sessions[:-1]) + 1, [len(sessions)]])
-    starts, counts = edges[:-1], edges[1:] - edges[:-1]
-    taken = np.minimum(counts, 3)
-    totals = np.zeros(len(sessions) + 1)
-    np.cumsum(own[inside], out=totals[1:])
-    means[inside] = ((totals[starts + taken] - totals[starts]) / taken).repeat(counts)
-    return means
+        return own
+    counts = np.bincount(inside)
+    codes = counts.nonzero()[0]
+    sizes = counts[codes]
+    starts, taken = np.cumsum(sizes) - sizes, np.minimum(sizes, 3)
+    ordered = np.append(inside * np.float64(16) - own[is_inside], np.inf)
+    ordered.sort()  # by session, the most similar first
+    totals = np.add.reduceat(ordered, np.array([starts, starts + taken]).T.ravel())[::2]
+    means = np.zeros(len(view.codes), dtype=np.float32)
+    means[codes] = 16 * codes - totals / taken
+    found: Column = np.where(is_inside, means[sessions], own)
+    return found
 
 
-def _coverage(view: View, first: FirstPass, slots: Slots, neighbours: list[Slots]) -> Column:
+def _coverage(view: View, first: FirstPass, slots: Slots, neighbours: NDArray[np.int64]) -> Column:
     """For each word of the question the best that the record and its neighbours hold, summed."""
     if not view.session_count:
         return first.coverage[slots]
-    around = np.stack([slots, *neighbours])
+    around = np.concatenate([slots[None], neighbours])
     total = np.zeros(len(slots), dtype=np.float32)
     for match in first.matches:
         if match.weights is not None:
@@ -227,31 +213,23 @@ def _session_bm25(view: View, first: FirstPass, slots: Slots) -> Column:
     """BM25 with the record's session as the document; that of the record where it has no session."""
     if not view.session_count:
         return first.keywords[slots]
-    sessions = view.sessions[slots]
-    count = max(1, view.session_count) + _SESSION_PSEUDO_COUNT
-    score = np.zeros(len(slots), dtype=np.float32)
+    count = view.session_count + _SESSION_PSEUDO_COUNT
+    scores = np.zeros(len(view.codes), dtype=np.float32)  # of each session
     total_rarity = 0.0
     for match in first.matches:
         if match.rarity <= 0:
             continue
-        counts = None
-        if len(match.exact):
-            exact, times = match.exact, match.counts
-            spoken = view.in_session[exact]
-            if not spoken.all():
-                exact, times = exact[spoken], times[spoken]
-            counts = np.bincount(view.sessions[exact], weights=times, minlength=len(view.codes)) if len(exact) else None
-        frequency = 0 if counts is None else int(np.count_nonzero(counts))
-        rarity = measure_rarity(count, frequency)
+        spoken = view.in_session[match.exact]
+        counts = np.bincount(view.sessions[match.exact], match.counts * spoken, len(scores)).astype(np.float32)
+        rarity = measure_rarity(count, int(np.count_nonzero(counts)))
         total_rarity += rarity
-        if counts is not None:
-            here = counts[sessions].astype(np.float32)
-            score += np.float32(rarity) * here / (here + np.float32(1.2))
-    bm25: Column = np.where(view.in_session[slots], score / np.float32(total_rarity or 1.0), first.keywords[slots])
+        scores += np.float32(rarity) * counts / (counts + np.float32(1.2))
+    scores /= np.float32(total_rarity or 1.0)
+    bm25: Column = np.where(view.in_session[slots], scores[view.sessions[slots]], first.keywords[slots])
     return bm25
 
 
-def _put_speaker(put: _FeatureTable, view: View, question: Question, slots: Slots) -> None:
+def _put_speaker(put: _Put, view: View, question: Question, slots: Slots) -> None:
     if question.names and len(question.names) < view.speaker_count:
         put("speaker", np.isin(view.names[slots], list(question.names)))
     by_assistant = view.roles[slots] == view.code("assistant")
@@ -263,7 +241,7 @@ def _put_speaker(put: _FeatureTable, view: View, question: Question, slots: Slot
         put("of_assistant", by_assistant)
 
 
-def _put_times(put: _FeatureTable, view: View, question: Question, usable: NDArray[np.bool_], slots: Slots) -> None:
+def _put_times(put: _Put, view: View, question: Question, usable: NDArray[np.bool_], slots: Slots) -> None:
     hint = question.time
     if question.event is not None:
         put("event", closeness(question.event, view.occurred[slots]))

@@ -345,7 +345,8 @@ class RecallFlow:
         near = None if window is None else measure_near(window, view.occurred[features.slots])
         sums = sums if window is None or near is None else sums - outside_points(window, near)
         order = order_candidates(features.slots, sums, view.sequences)
-        order = order[usable[features.slots[order]]]
+        if slot is not None:
+            order = order[usable[features.slots[order]]]
         notes = (*notes, *loaded.notes)
         if window is not None and near is not None:
             order, near = order_by_texts(question, window, view, features.slots, near, sums, order, fetch)
@@ -353,7 +354,7 @@ class RecallFlow:
             notes += describe_empty(window, near[order])
         is_fact = usable & (view.kinds != view.code(MESSAGE)) if view.session_count else usable
         fact_count = int(np.count_nonzero(is_fact)) if candidates is None else candidates.facts
-        of_all = RelevanceThreshold.of(None, population or int(np.count_nonzero(usable)), question)
+        of_all = RelevanceThreshold.of(population or int(np.count_nonzero(usable)), question)
         of_facts = RelevanceThreshold.among_facts(fact_count, question)  # facts are few beside messages: chance reaches less
         scored = ScoredCandidates(view, question, first, features, relevance, sums, is_fact, of_all, of_facts)
         min_similarity = self._min_similarity if query.min_similarity is None else query.min_similarity
@@ -516,24 +517,16 @@ class RecallFlow:
 
     def _build_hits(self, ranking: Ranking, positions: NDArray[np.int64], records: Sequence[Record | None]) -> Positioned:
         """Hits with their positions; a record that was forgotten meanwhile is None and has no hit."""
-        scores = ranking.confidence.scores(ranking.sums[positions])
-        return [
-            (
-                int(position),
-                Hit(
-                    self._accesses.with_pending(excerpt),
-                    round(float(score), 4),
-                    signals,
-                    passage,
-                    ranking.superseded_by(int(position)),
-                ),
-            )
-            for position, shown, score, signals in zip(
-                positions, map(ranking.show, positions, records), scores, ranking.signals(positions), strict=True
-            )
-            if shown is not None
-            for excerpt, passage in [shown]
-        ]
+        scores, signals = ranking.confidence.scores(ranking.sums[positions]).tolist(), ranking.signals(positions)
+        hits = []
+        for at, position in enumerate(positions.tolist()):
+            shown = ranking.show(position, records[at])
+            if shown is not None:
+                record, passage = shown
+                replaced_by = ranking.superseded_by(position)
+                hit = Hit(self._accesses.with_pending(record), round(scores[at], 4), signals[at], passage, replaced_by)
+                hits.append((position, hit))
+        return hits
 
 
 def _unexpired(view: View, now_micros: int) -> NDArray[np.bool_]:

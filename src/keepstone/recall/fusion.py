@@ -37,7 +37,7 @@ _FOREIGN_WORLD_ODDS = 0.5  # added to them: the odds are fitted on more question
 _SHARES = (0.5, 0.25)  # of the threshold, and of the best relevance: what a record needs once the best passes
 # How much each raises the relevance of a record without any similarity: holding every word of the query, being said by the
 # speaker it names, being of the time it names.
-_COVERAGE_FACTOR, _SPEAKER_FACTOR, _TIME_FACTOR = 0.75, 0.3, 0.2
+_COVERAGE_FACTOR, _HINT_FACTORS = np.float32(0.75), (("speaker", np.float32(0.3)), ("time", np.float32(0.2)))
 _ASKING_POINTS = 14.0  # more than the rewording of a question scores above the statement that answers it
 _UNKNOWN_NAMES_FACTOR = 0.3  # how much relevance falls where no record holds the names in the question
 
@@ -83,7 +83,7 @@ def estimate_scores(view: View, question: Question, first: FirstPass) -> Column:
 
 def sum_features(features: Features) -> Column:
     """The weighted sum of every candidate's features, less for messages that only ask."""
-    sums: Column = np.vecdot(features.values, weights().vector)
+    sums: Column = np.einsum("ij,j->i", features.values, weights().vector)  # row by row: equal rows have equal sums
     return sums if features.only_asks is None else sums - asking_points(features)
 
 
@@ -109,11 +109,11 @@ def measure_own_relevance(features: Features, positions: Positions = slice(None)
 
 def _combine_relevance(features: Features, similarity: Column, coverage: Column, positions: Positions = slice(None)) -> Column:
     similarity = np.minimum(np.maximum(similarity[positions], np.float32(0)), np.float32(1))
-    distance: Column = (1 - similarity) * (1 - np.float32(_COVERAGE_FACTOR) * coverage[positions])
-    for name, factor in (("speaker", _SPEAKER_FACTOR), ("time", _TIME_FACTOR)):
+    distance: Column = (1 - similarity) * (1 - _COVERAGE_FACTOR * coverage[positions])
+    for name, factor in _HINT_FACTORS:
         column = features.column(name)[positions]
-        if column.any():
-            distance *= 1 - np.float32(factor) * column
+        if np.count_nonzero(column):
+            distance *= 1 - factor * column
     relevance: Column = (1 - distance) * np.float32(1 - _UNKNOWN_NAMES_FACTOR * features.unknown_names)
     return relevance
 
@@ -139,12 +139,9 @@ class RelevanceThreshold:
     best_required: float = 0.0
 
     @classmethod
-    def of(cls, min_similarity: float | None, size: int, question: Question | None = None) -> RelevanceThreshold:
-        """The caller's own threshold, which every record must reach; else the chance level of a scope of this size."""
-        if min_similarity is not None:
-            return cls(min_similarity)
-        level = chance_relevance(size) * (1.0 if question is None else _world_factor(question))
-        return cls.at(level, question)
+    def of(cls, size: int, question: Question | None = None) -> RelevanceThreshold:
+        """The chance level of a scope of this size."""
+        return cls.at(chance_relevance(size) * (1.0 if question is None else _world_factor(question)), question)
 
     @classmethod
     def among_facts(cls, size: int, question: Question) -> RelevanceThreshold:
@@ -186,8 +183,8 @@ def best_relevance(order: NDArray[np.int64], relevance: Column, limit: int) -> f
 
 def order_candidates(slots: NDArray[np.int64], sums: Column, sequences: NDArray[np.int64]) -> NDArray[np.int64]:
     """The positions of candidates in order of their sums; of equals the newer comes first."""
-    order: NDArray[np.int64] = np.argsort(-sums)
+    order: NDArray[np.int64] = (-sums).argsort()
     ordered = sums[order]
-    if (ordered[1:] == ordered[:-1]).any():
+    if np.count_nonzero(ordered[1:] == ordered[:-1]):
         order = np.lexsort((-sequences[slots], -sums))
     return order

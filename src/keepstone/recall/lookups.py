@@ -24,7 +24,7 @@ from keepstone.ports.values import Draft, ListQuery
 from keepstone.recall.access import AccessCounter
 from keepstone.recall.candidates import Slots
 from keepstone.recall.query import MAX_LIMIT, check_int
-from keepstone.recall.supersession import PairReader, find_replaced
+from keepstone.recall.supersession import find_replaced
 from keepstone.scope_index.cache import IndexCache
 from keepstone.scope_index.columns import View
 from keepstone.text.lexicon import Lexicon
@@ -49,10 +49,9 @@ Kind = EntityKind | Literal[""]  # "" where nothing tells
 class ReplacedRecords:
     """Finds what a statement that was just stored, and that reads like a change, may replace."""
 
-    def __init__(self, store: Store, cache: IndexCache, embedder: Embedder | None, pairs: PairReader) -> None:
+    def __init__(self, store: Store, cache: IndexCache, embedder: Embedder | None) -> None:
         self._store = store
         self._cache = cache
-        self._pairs = pairs
         self.embedder = embedder
 
     def find(self, scope: Scope, draft: Draft) -> dict[str, float]:

@@ -52,6 +52,7 @@ _TIME_WORDS = _TURNS | frozenset(
 )  # words of a time expression that match no text
 _ENGLISH_WORDS = frozenset("the what which where who when why how does did your were".split())
 _SPACED = re.compile(r"\S+")
+_LATIN_LETTER = re.compile("[A-Za-z]")
 _CAPITALIZED = re.compile(r"(?<=[a-z,] )[A-Z][a-z]\w+")  # a capital within a sentence
 
 
@@ -67,7 +68,7 @@ class QuestionWord:
     others: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Question:
     """A parsed question. `embedding_text` is its text without the names of speakers: who said a message is known, and a name in
     the vector pulls towards messages that greet the person."""
@@ -91,7 +92,7 @@ class Question:
     @property
     def is_foreign(self) -> bool:
         """Whether it is in another language than English: one that is known, or one without a Latin letter, such as Thai."""
-        return bool(self.language) or not any(letter.isascii() and letter.isalpha() for letter in self.text)
+        return bool(self.language) or _LATIN_LETTER.search(self.text) is None
 
     @property
     def terms(self) -> list[str]:
@@ -173,9 +174,9 @@ def is_plainly_english(text: str) -> bool:
 
 def weigh_world(question: Question, vector: Vector | None, weights: Vector | None) -> Question:
     """The question with the log odds that it asks about the world, by its vector and the embedder's weights for that."""
-    if vector is None or weights is None:
-        return question
-    return replace(question, world=float(weights[:-1] @ vector + weights[-1]))
+    if vector is not None and weights is not None:
+        question.world = float(weights[:-1] @ vector + weights[-1])
+    return question
 
 
 class _Wants(NamedTuple):

@@ -59,21 +59,22 @@ def arrange(
 ) -> tuple[NDArray[np.int64], Column]:
     """Candidates in order, with repeats of a text after the others and newer statements before older ones that they may revise;
     and their sums, reassigned by position so that the first has the highest. No candidate is dropped."""
-    arranged_sums = sums.copy()
     repeated = _find_repeats(view, slots[order])
-    if repeated.any():
+    if repeated is not None:
         moved = np.concatenate([order[~repeated], order[repeated]])
+        arranged_sums = sums.copy()
         arranged_sums[moved] = sums[order]
         order, sums = moved, arranged_sums
     head = order[: limit + _HEAD_EXTRA]
     head_slots = slots[head]
-    if len(head) < 2 or not view.embedded[head_slots].any():
+    if len(head) < 2:
         return order, sums
     vectors = view.vectors[head_slots]
     similarity = vectors @ vectors.T
-    similarity[~view.embedded[head_slots]] = 0.0
+    if not view.all_embedded:
+        similarity[~view.embedded[head_slots]] = 0.0
     below = _below_diagonal(len(head))
-    highest = similarity.max(initial=0.0, where=below)
+    highest = (similarity * below).max()
     if highest < MIN_ALIKE_COVERED:
         return order, sums  # no two are alike
     positions = _put_newer_first(view, question, head_slots, sums[head], similarity, coverage[head])
@@ -96,12 +97,13 @@ def _below_diagonal(size: int) -> NDArray[np.bool_]:
     return np.tri(size, k=-1, dtype=np.bool_)
 
 
-def _find_repeats(view: View, slots: Slots) -> NDArray[np.bool_]:
-    """Which slots hold the same words by the same speaker as an earlier one."""
-    keys = view.sums[slots].astype(np.int64) << 31 ^ view.names[slots].astype(np.int64) << 8 ^ view.roles[slots]
-    ordered = np.sort(keys)
-    if not (ordered[1:] == ordered[:-1]).any():
-        return np.zeros(len(slots), dtype=np.bool_)
+def _find_repeats(view: View, slots: Slots) -> NDArray[np.bool_] | None:
+    """Which slots hold the same words by the same speaker as an earlier one; None: none."""
+    sums = view.sums[slots]
+    ordered = np.sort(sums)
+    if not np.count_nonzero(ordered[1:] == ordered[:-1]):
+        return None
+    keys = sums.astype(np.int64) << 31 ^ view.names[slots].astype(np.int64) << 8 ^ view.roles[slots]
     _, first, group = np.unique(keys, return_index=True, return_inverse=True)
     repeated = np.ones(len(slots), dtype=np.bool_)
     repeated[first] = False
@@ -120,28 +122,24 @@ def _put_newer_first(
     hint = question.time
     if hint is not None and (hint.order == "earliest" or hint.start is not None or hint.end is not None):
         return positions  # the question names a time itself
-    occurred = view.occurred[slots]
-    is_later = (occurred[:, None] > occurred) & (similarity >= MIN_ALIKE_COVERED) & _below_diagonal(len(slots))
-    is_later &= sums - sums[:, None] < MAX_GAP_COVERED
-    rows, columns = is_later.nonzero()  # row by row, older ones best first
-    pairs = list(zip(rows.tolist(), columns.tolist(), strict=True))
-    if not pairs:
+    occurred, kinds, tags = view.occurred[slots], view.kinds[slots], view.tags[slots]
+    is_fact = kinds != view.codes.get(MESSAGE, -1)
+    least = np.where(is_fact, np.float32(MIN_ALIKE_COVERED), np.float32(MIN_ALIKE_MESSAGES))
+    gaps = sums - sums[:, None]
+    revises = (occurred[:, None] > occurred) & (similarity >= least) & _below_diagonal(len(slots)) & (gaps < MAX_GAP_COVERED)
+    if not np.count_nonzero(revises):
         return positions
+    for column in (kinds, view.roles[slots], view.names[slots]):
+        revises &= column[:, None] == column
+    covers = is_fact & (coverage >= 0.5)
+    both_cover = covers[:, None] & covers & (np.abs(coverage[:, None] - coverage) <= 0.1)
+    is_alike, is_close = similarity >= MIN_ALIKE, gaps < MAX_GAP
+    # Facts that hold the question's words are compared whatever their tags.
+    revises &= (both_cover & (is_alike | is_close)) | (is_alike & is_close & (tags[:, None] == tags))
     not_now: NDArray[np.bool_] | None = None  # looked up for the first pair that would change places
-    message = view.codes.get(MESSAGE, -1)
-    speakers = list(zip(*(column[slots].tolist() for column in (view.kinds, view.roles, view.names)), strict=True))
-    tags, points, covered, alike = view.tags[slots].tolist(), sums.tolist(), coverage.tolist(), similarity.tolist()
-    for newer, older in pairs:
-        if speakers[newer] != speakers[older]:
-            continue
-        is_message = speakers[older][0] == message
-        both_cover = not is_message and min(covered[newer], covered[older]) >= 0.5 and abs(covered[newer] - covered[older]) <= 0.1
-        if not both_cover and tags[newer] != tags[older]:
-            continue  # facts that hold the question's words are compared whatever their tags
-        max_gap = MAX_GAP_COVERED if both_cover and alike[newer][older] >= MIN_ALIKE else MAX_GAP
-        min_alike = MIN_ALIKE_MESSAGES if is_message else MIN_ALIKE_COVERED if both_cover else MIN_ALIKE
-        close = alike[newer][older] >= min_alike and points[older] - points[newer] < max_gap
-        if close and positions.index(older) < positions.index(newer):
+    rows, columns = revises.nonzero()  # row by row, older ones best first
+    for newer, older in zip(rows.tolist(), columns.tolist(), strict=True):
+        if positions.index(older) < positions.index(newer):
             if not_now is None:
                 asked = question.terms
                 not_now = view.holds_any([term for word, term in _NOT_NOW.items() if word not in asked], slots)

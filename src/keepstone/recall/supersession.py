@@ -128,26 +128,29 @@ def find_replaced(
 ) -> dict[str, float]:
     """Earlier records that a statement, just stored, may replace, each with the probability; the surest first."""
     model = load_model()
-    slots = np.flatnonzero(view.active & view.embedded)
-    slots = slots[_by_user(view, slots) & (_stated_at(view, slots) < said_at_micros)]
-    points = view.vectors[slots] @ (model.of_statement @ vector) + float(model.common @ vector)
-    best = np.argsort(-points)[:_MAX_EARLIER]
+    # One thread: those of a BLAS wait for each other on a busy machine, a hundred times as long as the product takes.
+    points = np.vecdot(view.vectors, model.of_statement @ vector) + np.float32(model.common @ vector)
+    usable = view.active & view.embedded & _by_user(view, slice(None)) & (_stated_at(view, slice(None)) < said_at_micros)
+    points[~usable] = -np.inf
+    best = np.argpartition(-points, _MAX_EARLIER)[:_MAX_EARLIER] if len(points) > _MAX_EARLIER else np.arange(len(points))
+    best = best[np.argsort(-points[best])]
+    best = best[points[best] > -np.inf]
     change, found = float(vector @ model.change[:-1] + model.change[-1]), {}
-    for at, record in zip(best.tolist(), fetch(slots[best]), strict=True):
+    highest = [*points[best].tolist(), -np.inf]
+    for at, record in enumerate(fetch(best)):
         if record is not None:
-            rival = float(np.delete(points, at).max(initial=-np.inf)) - float(points[at])
-            pair = (VectorPoints(float(points[at]), change, rival), record.content, text)
-            found[record.id] = round(revision_probabilities([pair])[0], 4)
+            pair = (VectorPoints(highest[at], change, highest[at == 0] - highest[at]), record.content, text)
+            found[record.id] = round(revision_probabilities([pair], least=MIN_CLAIM)[0], 4)
     return dict(sorted(((id, each) for id, each in found.items() if each >= MIN_CLAIM), key=lambda entry: -entry[1]))
 
 
-def _stated_at(view: View, slots: Slots | np.int64) -> NDArray[np.int64]:
+def _stated_at(view: View, slots: Slots | np.int64 | slice) -> NDArray[np.int64]:
     """When each record got its present wording, in microseconds."""
     stated: NDArray[np.int64] = np.maximum(view.occurred[slots], view.valid_from[slots])
     return stated
 
 
-def _by_user(view: View, slots: Slots) -> NDArray[np.bool_]:
+def _by_user(view: View, slots: Slots | slice) -> NDArray[np.bool_]:
     """Which records neither the assistant nor a speaker with a name said."""
     codes = view.codes
     said: NDArray[np.bool_] = (view.roles[slots] != codes.get("assistant", -1)) & (view.names[slots] == codes.get(None, -1))
@@ -159,7 +162,8 @@ def _find_pairs(
 ) -> tuple[list[tuple[int, int, float]], Order]:
     """The pairs (older, newer, points) of positions that are worth reading, and the positions of all that were compared."""
     model, slots = load_model(), features.slots
-    heads = np.array([at for at in order[:_MAX_OLDER].tolist() if features.measured[at] and _by_user(view, slots[at])], np.int64)
+    heads = order[:_MAX_OLDER]
+    heads = heads[features.measured[heads] & _by_user(view, slots[heads])]
     if not len(heads):
         return [], heads
     told = np.arange(len(slots))
@@ -169,15 +173,15 @@ def _find_pairs(
     told = told[usable[compared] & features.measured[told] & _by_user(view, compared) & (features.column("asks")[told] == 0)]
     stated, head_stated = _stated_at(view, slots[told]), _stated_at(view, slots[heads])
     is_later = stated > head_stated[:, None]
-    if not is_later.any():
+    if not np.count_nonzero(is_later):
         return [], told
-    vectors = view.vectors[features.shown[told]]
+    vectors = view.vectors.take(features.shown[told], axis=0)
     asked = model.common + vector @ model.of_question
     pairs: list[tuple[int, int, float]] = []
     for head, later in zip(heads.tolist(), is_later, strict=True):
         points = vectors @ (view.vectors[features.shown[head]] @ model.of_statement + asked)
         points[~later] = -np.inf
-        best = np.argsort(-points)[: _MAX_READ_TEXTS if is_read else _MAX_READ]
+        best = (-points).argsort()[: _MAX_READ_TEXTS if is_read else _MAX_READ]
         pairs += [
             (head, at, value)
             for at, value in zip(told[best].tolist(), points[best].tolist(), strict=True)
@@ -189,7 +193,7 @@ def _find_pairs(
 def _measure_pairs(view: View, features: Features, pairs: Sequence[tuple[int, int, float]], told: Order) -> list[VectorPoints]:
     """What the vectors say of each pair, beside all that was told."""
     model, slots, shown = load_model(), features.slots, features.shown
-    vectors, stated = view.vectors[shown[told]], _stated_at(view, slots[told])
+    vectors, stated = view.vectors.take(shown[told], axis=0), _stated_at(view, slots[told])
     fits: dict[int, tuple[Column, Column, float]] = {}
     measured = []
     for older, newer, points in pairs:
@@ -197,10 +201,11 @@ def _measure_pairs(view: View, features: Features, pairs: Sequence[tuple[int, in
             statement = view.vectors[shown[newer]]
             revised = model.of_statement @ statement
             fit = vectors @ revised
-            fit[stated >= _stated_at(view, slots[newer])] = -np.inf
+            fit[stated >= stated[told.searchsorted(newer)]] = -np.inf  # what may replace another was told itself
             fits[newer] = fit, revised, float(statement @ model.change[:-1] + model.change[-1])
         fit, revised, change = fits[newer]
-        rival = float(fit[told != older].max(initial=-np.inf)) - float(view.vectors[shown[older]] @ revised)
+        others = fit[told != older]
+        rival = float(others[others.argmax()]) - float(view.vectors[shown[older]] @ revised) if len(others) else -np.inf
         measured.append(VectorPoints(points, change, rival))
     return measured
 

@@ -43,7 +43,7 @@ class IndexCache:
     def view(self, scope: Scope) -> View | MappedView | None:
         """The scope as it is now; None when it is too large to be held, and there is no segment of it yet."""
         with self._lock:
-            entry = self._entries.setdefault(scope, _Entry())
+            entry = self._entries.get(scope) or self._entries.setdefault(scope, _Entry())
             self._entries.move_to_end(scope)
         with entry.lock:
             stamp = self._store.stamp(scope)  # read before the changes: what comes in between is asked for again

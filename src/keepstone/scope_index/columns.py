@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from keepstone.ports.values import Changes, IndexRows, Matrix
 from keepstone.scope_index import message_links
-from keepstone.scope_index.postings import Postings, Run, find_term
+from keepstone.scope_index.postings import Postings, Run, find_terms
 from keepstone.text.words import name_words
 from keepstone.types import MESSAGE, STEP
 
@@ -76,7 +76,7 @@ class View:
     @cached_property
     def length_norms(self) -> NDArray[np.float32]:
         """What BM25 adds to the count of a word in each record: more in a longer one."""
-        lengths = self.columns["lengths"] * np.float32(BM25_B / self.average_length)
+        lengths = self.columns["lengths"].astype(np.float32) * np.float32(BM25_B / self.average_length)
         norms: NDArray[np.float32] = np.float32(BM25_K1) * (np.float32(1 - BM25_B) + lengths)
         return norms
 
@@ -135,7 +135,7 @@ class View:
         """Which slots hold a term; the one after the last, which stands for no slot, does not."""
         if term not in self._holding:
             holds_term = np.zeros(self.size + 1, dtype=np.bool_)
-            holds_term[find_term(self.runs, term)[0]] = True
+            holds_term[find_terms(self.runs, [term])[0][0]] = True
             self._holding[term] = holds_term
         return self._holding[term]
 
@@ -329,7 +329,8 @@ class ScopeIndex:
         slots = np.arange(self._size, self._size + len(which))
         span = slice(self._size, self._size + len(which)) if whole else slots
         self._put(rows, slice(None) if whole else which, span, sums)
-        lengths = np.diff(rows.ends, prepend=0)
+        lengths = rows.ends.copy()
+        lengths[1:] -= rows.ends[:-1]
         self._columns["lengths"][slots] = lengths[which]
         pieces = () if whole else [rows.terms[rows.ends[at] - lengths[at] : rows.ends[at]] for at in which]
         terms = rows.terms if whole else np.concatenate(pieces)
@@ -393,12 +394,11 @@ class ScopeIndex:
         place = np.cumsum(keep) - 1
         runs = self._postings.runs()
         self._postings = Postings()
-        for keys, counts in runs:
-            slots = (keys & np.uint64(0xFFFFFFFF)).astype(np.int64)
-            held = keep[slots]
-            terms = (keys[held] >> np.uint64(32)).astype(np.uint32)
-            repeats = counts[held]
-            self._postings.add(np.repeat(terms, repeats), np.repeat(place[slots[held]], repeats))
+        for run in runs:
+            held = keep[run.slots]
+            terms = np.repeat(run.terms, np.diff(run.ends, prepend=0))[held]
+            repeats = run.counts[held]
+            self._postings.add(np.repeat(terms, repeats), np.repeat(place[run.slots[held]], repeats))
         self._columns = {name: column[: self._size][keep] for name, column in self._columns.items()}
         self._vectors = self._vectors[: self._size][keep]
         self._size, self._gone = int(keep.sum()), 0

@@ -20,7 +20,7 @@ from keepstone.ports.values import Changes, Matrix, Vector
 from keepstone.scope_index import codes as coding
 from keepstone.scope_index.codes import Codes
 from keepstone.scope_index.columns import ScopeIndex, View
-from keepstone.scope_index.postings import Counts, Run, find_terms
+from keepstone.scope_index.postings import NO_POSTINGS, Counts, Run, find_terms
 from keepstone.scope_index.segment import Segment
 from keepstone.types import MESSAGE
 
@@ -274,7 +274,7 @@ class MappedView:
         cut = int(np.searchsorted(slots, size))
         old, new = slots[:cut], slots[cut:] - size
         names = [name for name in self._tail.columns if name not in ("before", "after")]
-        columns = {name: self._column(name, slots) for name in names}
+        columns = {name: self._column(name, slots, cut) for name in names}
         for name in ("before", "after"):
             there = self._along(name, slots)
             place = np.searchsorted(slots, there)
@@ -283,16 +283,17 @@ class MappedView:
         vectors = self._segment.vectors_at(old)
         if len(new):
             vectors = np.concatenate([vectors, self._tail.vectors[new]]) if len(old) else self._tail.vectors[new]
-        said = columns["kinds"] == self._tail.code(MESSAGE)
-        sessions = len(np.unique(columns["sessions"][said & (columns["sessions"] != self._tail.code(None))]))
+        said = (columns["kinds"] == self._tail.code(MESSAGE)) & (columns["sessions"] != self._tail.code(None))
+        sessions = int(np.count_nonzero(np.bincount(columns["sessions"][said])))
         return View(
             len(slots), columns, vectors, [_run(terms, lists, old, new)], self._tail.codes, self._tail.speakers, sessions,
             self._tail.speaker_count,
         )  # fmt: skip
 
-    def _column(self, name: str, slots: Slots) -> NDArray[Any]:
+    def _column(self, name: str, slots: Slots, cut: int | None = None) -> NDArray[Any]:
+        """A column at some slots, of which the first `cut` are in the segment."""
         size = self._segment.size
-        cut = int(np.searchsorted(slots, size))
+        cut = int(np.searchsorted(slots, size)) if cut is None else cut
         if cut == len(slots):
             found: NDArray[Any] = self._old.columns[name][slots]
             return found
@@ -343,7 +344,8 @@ def _distinct(slots: Slots) -> Slots:
 
 def _run(terms: Sequence[int], lists: Sequence[tuple[PostingList, PostingList]], old: Slots, new: Slots) -> Run:
     """Where the terms stand among some slots of both parts, counted anew."""
-    keys: list[NDArray[np.uint64]] = []
+    found: dict[int, int] = {}
+    places: list[Slots] = []
     counts: list[Counts] = []
     for term, (first, second) in sorted(zip(terms, lists, strict=True), key=lambda each: each[0]):
         for (slots, times), chosen, start in ((first, old, 0), (second, new, len(old))):
@@ -360,8 +362,9 @@ def _run(terms: Sequence[int], lists: Sequence[tuple[PostingList, PostingList]],
                 place[place == len(chosen)] = 0
                 there = chosen[place] == slots
                 here, held = place[there], times[there]
-            keys.append((here + start).astype(np.uint64) | np.uint64(term << 32))
+            found[term] = found.get(term, 0) + len(here)
+            places.append(here + start)
             counts.append(held)
-    if not keys:
-        return np.empty(0, dtype=np.uint64), np.empty(0, dtype=np.uint8)
-    return np.concatenate(keys), np.concatenate(counts)
+    ends = np.cumsum(list(found.values()), dtype=np.int64)
+    slots = np.concatenate([NO_POSTINGS[0], *places]).astype(np.uint32)
+    return Run(np.array(list(found), dtype=np.uint32), ends, slots, np.concatenate([NO_POSTINGS[1], *counts]))

@@ -1,40 +1,75 @@
-"""Which record holds which word: sorted runs of (term, slot) numbers that take new records cheaply.
+"""Which record holds which word: sorted runs of terms and slots that take new records cheaply.
 
-A key is term << 32 | slot. New keys collect in a tail; a full tail becomes a sorted run, and runs of like size are merged,
-so that there are only a few. Slots of records that are gone stay in the runs until the index is rebuilt; the caller
-leaves them out.
+New records collect in a tail; a full tail becomes a sorted run, and runs of like size are merged, so that there are only a few.
+Slots of records that are gone stay in the runs until the index is rebuilt; the caller leaves them out.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-_TAIL = 1024  # keys that are sorted anew when a query comes
+_TAIL = 1024  # terms of records that are sorted anew when a query comes
 _RATIO = 4  # each run is at least so many times as long as the next
-Keys = NDArray[np.uint64]
 Counts = NDArray[np.uint8]
-Run = tuple[Keys, Counts]
-_SLOT = np.uint64(0xFFFFFFFF)  # the part of a key that is the slot
 NO_POSTINGS: Final[tuple[NDArray[np.int64], Counts]] = (np.empty(0, dtype=np.int64), np.empty(0, dtype=np.uint8))
 
 
-def make_run(terms: NDArray[np.uint32], slots: NDArray[np.int64]) -> Run:
-    """Each distinct (term, slot) as a key, sorted, and how often it occurs."""
+class Run(NamedTuple):
+    """Distinct terms, ascending; where the postings of each end; and of each posting the slot, ascending, and how often the term
+    stands there."""
+
+    terms: NDArray[np.uint32]
+    ends: NDArray[np.int64]
+    slots: NDArray[np.uint32]
+    counts: Counts
+
+    def find(self, terms: Sequence[int]) -> list[tuple[int, NDArray[np.uint32], Counts]]:
+        """The place of each term that it holds among those asked for, the slots it stands in, and how often in each."""
+        if not len(self.terms):
+            return []
+        wanted = np.array(terms, dtype=np.uint32)
+        places = self.terms.searchsorted(wanted)
+        here = (self.terms.take(places, mode="clip") == wanted).nonzero()[0]
+        found = []
+        for at, place in zip(here.tolist(), places[here].tolist(), strict=True):
+            start, end = self.ends[place - 1] if place else 0, self.ends[place]
+            found.append((at, self.slots[start:end], self.counts[start:end]))
+        return found
+
+    def keys(self) -> NDArray[np.uint64]:
+        """The term and the slot of each posting as one number."""
+        return _join(np.repeat(self.terms, np.diff(self.ends, prepend=0)), self.slots)
+
+
+def _join(terms: NDArray[np.uint32], slots: NDArray[np.generic]) -> NDArray[np.uint64]:
     keys = terms.astype(np.uint64) << np.uint64(32)
     keys |= slots.astype(np.uint64)
+    return keys
+
+
+def _split(keys: NDArray[np.uint64], counts: Counts) -> Run:
+    """A run of distinct sorted keys."""
+    terms = (keys >> np.uint64(32)).astype(np.uint32)
+    last = np.append(terms[1:] != terms[:-1], True)[: len(terms)].nonzero()[0]
+    return Run(terms[last], last + 1, keys.astype(np.uint32), counts)
+
+
+def make_run(terms: NDArray[np.uint32], slots: NDArray[np.int64] | NDArray[np.uint32]) -> Run:
+    """A run of terms, each with the slot that it stands in."""
+    keys = _join(terms, slots)
     keys.sort()
-    starts = np.flatnonzero(np.append(True, keys[1:] != keys[:-1])[: len(keys)])
-    return keys[starts], np.minimum(np.diff(starts, append=len(keys)), 255).astype(np.uint8)
+    starts = np.append(True, keys[1:] != keys[:-1])[: len(keys)].nonzero()[0]
+    return _split(keys[starts], np.minimum(np.diff(starts, append=len(keys)), 255).astype(np.uint8))
 
 
 def _merged(left: Run, right: Run) -> Run:
-    keys = np.concatenate([left[0], right[0]])
+    keys = np.concatenate([left.keys(), right.keys()])
     order = np.argsort(keys, kind="stable")  # two sorted runs: this merges them
-    return keys[order], np.concatenate([left[1], right[1]])[order]
+    return _split(keys[order], np.concatenate([left.counts, right.counts])[order])
 
 
 class Postings:
@@ -55,7 +90,7 @@ class Postings:
         self._sorted_tail = None
         if self._tail_size >= _TAIL:
             runs = [*self._runs, self._tail_run()]
-            while len(runs) > 1 and len(runs[-2][0]) < _RATIO * len(runs[-1][0]):
+            while len(runs) > 1 and len(runs[-2].slots) < _RATIO * len(runs[-1].slots):
                 right, left = runs.pop(), runs.pop()
                 runs.append(_merged(left, right))
             self._runs, self._tail, self._tail_size, self._sorted_tail = runs, [], 0, None
@@ -71,24 +106,15 @@ class Postings:
         return [*self._runs, self._sorted_tail] if self._sorted_tail is not None else self._runs
 
     def nbytes(self) -> int:
-        return sum(keys.nbytes + counts.nbytes for keys, counts in self._runs) + self._tail_size * 12
-
-
-def find_term(runs: list[Run], term: int) -> tuple[NDArray[np.int64], Counts]:
-    """The slots a term stands in, and how often in each."""
-    return find_terms(runs, [term])[0]
+        return sum(column.nbytes for run in self._runs for column in run) + self._tail_size * 12
 
 
 def find_terms(runs: list[Run], terms: Sequence[int]) -> list[tuple[NDArray[np.int64], Counts]]:
-    """The same for many terms at once."""
-    low = np.array(terms, dtype=np.uint64) << np.uint64(32)
-    edges = np.concatenate([low, low | _SLOT])  # no slot is that high
+    """The slots that each term stands in, and how often in each."""
     found = [NO_POSTINGS] * len(terms)
-    for keys, counts in runs:
-        bounds = keys.searchsorted(edges).tolist()
-        for at, (start, end) in enumerate(zip(bounds, bounds[len(terms) :], strict=False)):
-            if end > start:  # most relatives of a word stand nowhere
-                slots, times = (keys[start:end] & _SLOT).view(np.int64), counts[start:end]
-                before = found[at]
-                found[at] = (np.append(before[0], slots), np.append(before[1], times)) if len(before[0]) else (slots, times)
+    for run in runs:
+        for at, slots, counts in run.find(terms):
+            before = found[at]
+            there = slots.astype(np.int64)
+            found[at] = (np.append(before[0], there), np.append(before[1], counts)) if len(before[0]) else (there, counts)
     return found

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from keepstone.ports.values import Matrix, Vector
 from keepstone.scope_index.codes import Codes
 from keepstone.scope_index.columns import CODED, PLAIN
-from keepstone.scope_index.postings import Counts
+from keepstone.scope_index.postings import NO_POSTINGS, Counts, Run
 
 FORMAT = 4
 BLOCK = 64  # dimensions that share a scale
@@ -72,19 +72,15 @@ class Segment:
             return np.zeros(len(slots), dtype=np.float32)
         asked = np.zeros(scales.shape[1] * BLOCK, dtype=np.float32)
         asked[: len(vector)] = vector
-        parts = self.arrays["vectors"][slots].astype(np.float32).reshape(*scales.shape, BLOCK)
+        parts = self.arrays["vectors"].take(slots, axis=0).astype(np.float32).reshape(*scales.shape, BLOCK)
         found: NDArray[np.float32] = np.einsum("nb,nb->n", np.einsum("nbk,bk->nb", parts, asked.reshape(-1, BLOCK)), scales)
         return found
 
     def find_all(self, terms: Sequence[int]) -> list[tuple[NDArray[np.uint32], Counts]]:
         """Of each term the slots it stands in, ascending, and how often in each."""
-        held, ends = self.arrays["terms"], self.arrays["ends"]
-        places = np.searchsorted(held, np.array(terms, dtype=np.uint32))
-        found = []
-        for term, place in zip(terms, places.tolist(), strict=True):
-            there = place < len(held) and held[place] == term
-            start, end = (int(ends[place - 1]) if place else 0, int(ends[place])) if there else (0, 0)
-            found.append((self.arrays["slots"][start:end], self.arrays["counts"][start:end]))
+        found: list[tuple[NDArray[np.uint32], Counts]] = [(np.empty(0, np.uint32), NO_POSTINGS[1])] * len(terms)
+        for at, slots, counts in Run(*(self.arrays[name] for name in Run._fields)).find(terms):
+            found[at] = slots, counts
         return found
 
     def slots_of(self, sequences: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -117,7 +113,7 @@ def quantise(vectors: Matrix) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
 def dequantise(arrays: Arrays, slots: NDArray[np.int64], dimension: int) -> Matrix:
     """The quantised vectors of some slots as floats."""
     scales = arrays["scales"][slots]
-    vectors = arrays["vectors"][slots].astype(np.float32).reshape(*scales.shape, BLOCK)
+    vectors = arrays["vectors"].take(slots, axis=0).astype(np.float32).reshape(*scales.shape, BLOCK)
     vectors *= scales[:, :, None]
     found: Matrix = np.ascontiguousarray(vectors.reshape(len(slots), scales.shape[1] * BLOCK)[:, :dimension])
     return found
@@ -181,7 +177,8 @@ def _lock(file: IO[bytes]) -> None:
 
 def remove_drafts(path: Path) -> None:
     """Delete what processes that were killed while they wrote have left beside a file's place."""
-    for draft in path.parent.glob(f"{path.name}.*"):
+    listed = os.listdir(path.parent) if path.parent.is_dir() else ()  # `glob` compiles a pattern for each scope
+    for draft in [path.parent / name for name in listed if name.startswith(f"{path.name}.")]:
         with contextlib.suppress(OSError), draft.open("rb") as file:
             _lock(file)  # refused while another process writes there
             draft.unlink()

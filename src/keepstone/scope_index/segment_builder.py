@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from keepstone.types import MESSAGE
 
 _TRAINED = 40_000  # vectors that the centres are found with
 _CHUNK = 16_384
+_SORTED = 1_000_000  # terms of records at a time
 
 
 class BuildStopped(Exception):  # no error: the segment is not needed any more
@@ -30,13 +32,13 @@ def build_segment(pages: Iterable[IndexRows], about: dict[str, Any], stopped: Ca
         if stopped():
             raise BuildStopped
         gathered.add(rows)
-    arrays = gathered.columns()
-    vectors, scales = gathered.vectors()
-    arrays |= {"vectors": vectors, "scales": scales}
+        del rows
+    arrays = gathered.columns
     arrays |= segment.encode_names(gathered.codes, gathered.speakers)
     dimension = gathered.dimension or (about.get("embedder") or (None, 0))[1]  # an empty scope may be filled later
     made = {**about, "dimension": dimension, "size": gathered.size}
-    _words(arrays, gathered.terms())
+    _words(arrays, gathered.terms)
+    del gathered.terms
     if stopped():
         raise BuildStopped
     _codes(arrays, dimension)
@@ -48,17 +50,17 @@ def build_segment(pages: Iterable[IndexRows], about: dict[str, Any], stopped: Ca
 
 
 class _Gathered:
-    """What the pages brought, in as few bytes as it will have in the segment."""
+    """What the pages brought, in as few bytes as it will have in the segment. Each array grows where it is: parts that are joined
+    at the end would need the memory twice."""
 
     def __init__(self) -> None:
         self.codes: dict[str | None, int] = {None: 0}  # always: what is overwritten has no owner
         self.speakers: set[str] = set()
         self.dimension = 0
         self.size = 0
-        self._parts: dict[str, list[NDArray[Any]]] = {name: [] for name in (*PLAIN, *CODED, "lengths", "sums")}
-        self._terms: list[NDArray[np.uint32]] = []
-        self._vectors: list[NDArray[np.int8]] = []
-        self._scales: list[NDArray[np.float32]] = []
+        self.terms = np.empty(0, dtype=np.uint32)
+        self.columns: Arrays = {name: np.empty(0, TYPES[name]) for name in (*PLAIN, *CODED, "lengths", "sums")}
+        self.columns |= {"vectors": np.zeros((0, 0), dtype=np.int8), "scales": np.zeros((0, 0), dtype=np.float32)}
 
     def add(self, rows: IndexRows) -> None:
         if not len(rows):
@@ -66,45 +68,41 @@ class _Gathered:
         self.size += len(rows)
         self.dimension = rows.vectors.shape[1]
         for name in PLAIN:
-            self._parts[name].append(np.asarray(getattr(rows, name), dtype=TYPES[name]))
+            _extend(self.columns[name], getattr(rows, name))
         for name in CODED:
             texts: list[str | None] = getattr(rows, name)
             for text in set(texts):
                 self.codes.setdefault(text, len(self.codes))
-            self._parts[name].append(np.fromiter(map(self.codes.__getitem__, texts), dtype=np.int32, count=len(texts)))
+            _extend(self.columns[name], np.fromiter(map(self.codes.__getitem__, texts), dtype=np.int32, count=len(texts)))
         self.speakers.update(name for name in set(rows.names) if name is not None)
-        self._parts["lengths"].append(np.diff(rows.ends, prepend=0).astype(np.int32))
-        self._parts["sums"].append(checksums(rows))
-        self._terms.append(rows.terms)
-        whole, scales = segment.quantise(rows.vectors)
-        self._vectors.append(whole)
-        self._scales.append(scales)
+        _extend(self.columns["lengths"], np.diff(rows.ends, prepend=0))
+        _extend(self.columns["sums"], checksums(rows))
+        _extend(self.terms, rows.terms)
+        vectors, scales = segment.quantise(rows.vectors)
+        _extend(self.columns["vectors"], vectors)
+        _extend(self.columns["scales"], scales)
 
-    def columns(self) -> Arrays:
-        found = {name: np.concatenate(parts) if parts else np.empty(0, TYPES[name]) for name, parts in self._parts.items()}
-        self._parts.clear()
-        return found
 
-    def vectors(self) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
-        if not self._vectors:
-            return np.zeros((0, 0), dtype=np.int8), np.zeros((0, 0), dtype=np.float32)
-        found = np.concatenate(self._vectors), np.concatenate(self._scales)
-        self._vectors, self._scales = [], []
-        return found
-
-    def terms(self) -> NDArray[np.uint32]:
-        found = np.concatenate(self._terms) if self._terms else np.empty(0, dtype=np.uint32)
-        self._terms = []
-        return found
+def _extend(array: NDArray[Any], part: NDArray[Any]) -> None:
+    """Add rows to an array, in place."""
+    size = len(array)
+    array.resize((size + len(part), *part.shape[1:]), refcheck=False)
+    array[size:] = part
 
 
 def _words(arrays: Arrays, terms: NDArray[np.uint32]) -> None:
-    """Of each term its slots, from the terms of each slot."""
-    keys, arrays["counts"] = make_run(terms, np.repeat(np.arange(len(arrays["lengths"])), arrays["lengths"]))
-    arrays["slots"] = (keys & np.uint64(0xFFFFFFFF)).astype(np.uint32)
-    of = (keys >> np.uint64(32)).astype(np.uint32)
-    last = np.flatnonzero(np.append(of[1:] != of[:-1], True)[: len(of)])
-    arrays["terms"], arrays["ends"] = of[last], (last + 1).astype(np.int64)
+    """Of each term its slots, from the terms of each slot; some terms at a time, so that little memory is needed for sorting."""
+    slots = np.repeat(np.arange(len(arrays["lengths"]), dtype=np.uint32), arrays["lengths"])
+    bounds = np.linspace(0, 1 << 32, len(terms) // _SORTED + 2).astype(np.int64).tolist()
+    found: dict[str, list[NDArray[Any]]] = {name: [] for name in ("slots", "counts", "terms", "ends")}
+    size = 0
+    for low, high in pairwise(bounds):
+        chosen = np.flatnonzero((terms >= low) & (terms <= high - 1))
+        run = make_run(terms[chosen], slots[chosen])
+        for name, part in run._replace(ends=run.ends + size)._asdict().items():
+            found[name].append(part)
+        size += len(run.slots)
+    arrays |= {name: np.concatenate(parts) for name, parts in found.items()}
 
 
 def _codes(arrays: Arrays, dimension: int) -> None:

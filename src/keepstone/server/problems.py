@@ -18,6 +18,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Match
 
+from keepstone.client.transport import NO_ROUTE
 from keepstone.errors import (
     ConfigurationError,
     Conflict,
@@ -158,7 +159,7 @@ def _headers(error: KeepstoneError) -> dict[str, str]:
 
 def _http_detail(error: HTTPException) -> str:
     if error.status_code == 404:
-        return "this address does not exist: see /openapi.json for those that do."
+        return f"{NO_ROUTE}: see /openapi.json for those that do."
     if error.status_code == 405:
         return "this address does not take this method: see /openapi.json for those it takes."
     return f"{error.detail}".rstrip(".") + "."

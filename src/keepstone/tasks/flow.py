@@ -95,7 +95,7 @@ class Tasks:
         >>> task = memory.tasks.start("Book a table")
         >>> memory.tasks.record("The website is down.", "call the restaurant", "booked for 19:00").action
         'added'"""
-        id, working = _current_task(self._working), self._working
+        id, working = current_task(self._working), self._working
         parts = {"thought": thought, "action": action, "result": result}
         for name, value in parts.items():
             if not isinstance(value, str):
@@ -103,7 +103,7 @@ class Tasks:
         if not any(value.strip() for value in parts.values()):
             raise ValidationError("a step is empty: give at least one of thought, action, result.")
         with working.lock:
-            _check_current(working, id)
+            check_current(working, id)
             about = {"step": working.done + 1}
             receipt = self._say(id, Message("assistant", [{"type": STEP, **parts}], metadata=about))
             held_back = receipt.action == "quarantined"  # working memory is shown to models
@@ -119,13 +119,13 @@ class Tasks:
         >>> task = memory.tasks.start("Book a table")
         >>> memory.tasks.end(True, "Booked for 19:00 by telephone.").action
         'added'"""
-        id, working = _current_task(self._working), self._working
+        id, working = current_task(self._working), self._working
         if success not in (True, False):
             raise ValidationError(f"success is {success!r:.40}: use True or False.")
         if not isinstance(outcome, str) or not outcome.strip():
             raise ValidationError(f"outcome is {outcome!r:.60}: say in words how it ended.")
         with working.lock:
-            _check_current(working, id)
+            check_current(working, id)
             request = _episode(working, id, bool(success), outcome)
             last = Message("assistant", _clip(outcome), metadata={"success": bool(success)})
             requests = [message_request(last, session_of(id), STEP), request]  # in one commit: a task ends with its episode
@@ -200,13 +200,15 @@ def session_of(task_id: str) -> str:
     return f"task:{task_id}"
 
 
-def _current_task(working: WorkingMemory) -> str:
+def current_task(working: WorkingMemory) -> str:
+    """The id of the current task; ValidationError without one."""
     if working.task is None or working.task_id is None:
         raise ValidationError("no task is under way: call tasks.start first, or working.restore() after a restart.")
     return working.task_id
 
 
-def _check_current(working: WorkingMemory, id: str) -> None:
+def check_current(working: WorkingMemory, id: str) -> None:
+    """ValidationError if the current task is another by now."""
     if working.task_id != id:
         raise ValidationError("the task was ended, or another was started, while this waited: nothing was recorded.")
 
@@ -251,7 +253,7 @@ def _save(working: WorkingMemory) -> str | None:
     try:
         working.save(_saved_as(working))
     except ValidationError as error:
-        return f"the step is kept, but what is in hand could not be saved: {error}"
+        return f"the step is stored, but the working memory could not be saved: {error}"
     return None
 
 

@@ -25,10 +25,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from keepstone.memtest.asserts import assert_isolated as assert_isolated
-    from keepstone.memtest.asserts import assert_not_recalled as assert_not_recalled
-    from keepstone.memtest.asserts import assert_recalls as assert_recalls
-    from keepstone.memtest.asserts import assert_within_budget as assert_within_budget
+    from keepstone.memtest.checks import assert_isolated as assert_isolated
+    from keepstone.memtest.checks import assert_not_recalled as assert_not_recalled
+    from keepstone.memtest.checks import assert_recalls as assert_recalls
+    from keepstone.memtest.checks import assert_within_budget as assert_within_budget
     from keepstone.testing.buffers import BufferContract as BufferContract
     from keepstone.testing.embedders import EmbedderContract as EmbedderContract
     from keepstone.testing.indexes import IndexContract as IndexContract
@@ -51,7 +51,7 @@ _HOMES = {
     "IndexContract": "keepstone.testing.indexes",
     "StoreContract": "keepstone.testing.stores",
     **dict.fromkeys(
-        ("assert_isolated", "assert_not_recalled", "assert_recalls", "assert_within_budget"), "keepstone.memtest.asserts"
+        ("assert_isolated", "assert_not_recalled", "assert_recalls", "assert_within_budget"), "keepstone.memtest.checks"
     ),
 }
 

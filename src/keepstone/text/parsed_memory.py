@@ -7,7 +7,6 @@ from __future__ import annotations
 import re
 import unicodedata
 from functools import lru_cache
-from typing import NamedTuple
 
 from keepstone.text import english
 from keepstone.text.lexicon import Lexicon
@@ -46,7 +45,6 @@ _SHOUTED = re.compile(r"(?<=[\w,] )(?:IT|US|A|WHO)\b")
 _ISE = re.compile(r"(?<=\w{3})(?:ys|is)(?=(?:e|es|ed|ing|ation)$)")
 _OUR = re.compile(r"(?<=\w{3})our(?=s?$|ite|ed$|ing$|hood)")
 _TRE = re.compile(r"(?<=[nt])tre$")
-_DOUBLED_L = re.compile(r"(?<=\w{4})ll$")
 
 
 def _base_form(word: str) -> str:
@@ -59,12 +57,13 @@ def _base_form(word: str) -> str:
             return word[: -len(ending)] + "e"
     if word.endswith("ied") and len(word) > 4:
         return word[:-3] + "y"
-    return _DOUBLED_L.sub("l", stem(_one_spelling(word)))
+    plain = stem(_one_spelling(word))
+    return plain[:-1] if plain.endswith("ll") and len(plain) > 5 else plain
 
 
 def _one_spelling(word: str) -> str:
     """One spelling of two: organise, colour and centre become organize, color and center."""
-    word = _ISE.sub(lambda found: found[0][0] + "z", word) if "s" in word else word
+    word = _ISE.sub(lambda found: found[0][0] + "z", word) if "is" in word or "ys" in word else word
     word = _OUR.sub("or", word) if "our" in word and len(word) > 4 else word
     return _TRE.sub("ter", word) if word.endswith("tre") else word
 
@@ -222,6 +221,7 @@ def is_number(term: str) -> bool:
 # -- clauses ----------------------------------------------------------------------------------------------------------------
 Chunk = tuple[str, tuple[str, ...]]  # the preposition that opens it (or one of the marks below), its terms
 Clause = tuple[Chunk, ...]
+_LISTING = ("and", "or", ",")
 _OPEN = ("", ",", "who", "be")  # markers that say nothing about the role of what follows
 
 
@@ -230,6 +230,7 @@ _SPECIAL_LISTS = (
     "clause_ends hedges hedge_verbs manners starters fillers possessives articles be_now be_then user_object user grammar have"
     " prepositions joiners"
 )
+_FILLERS = WORDS["manners"] | WORDS["starters"] | WORDS["fillers"] | {"just"}
 _SPECIAL = frozenset({"just", "of-it", ":", "user", "did", ","}).union(*(WORDS[name] for name in _SPECIAL_LISTS.split()))
 
 
@@ -256,7 +257,10 @@ class Reading:
             ahead.append(following)
             following = following if token in WORDS["fillers"] else token
         for token, following in zip(self.words, reversed(ahead), strict=True):
-            self.take(token, following)
+            if token in _SPECIAL:
+                self.take(token, following)
+            else:
+                self.content(token, following)
         self.end_clause()
         self.terms = sorted(term for clause in self.clauses for _, terms in clause for term in terms)
 
@@ -282,9 +286,7 @@ class Reading:
 
     def take(self, token: str, following: str) -> None:
         """Sort one token: trimming, grammar, preposition or content."""
-        if token not in _SPECIAL:
-            self.content(token, following)
-        elif token in WORDS["clause_ends"]:
+        if token in WORDS["clause_ends"]:
             if token == "?":
                 self.chunks[-1][1].append("?")
             self.end_clause()
@@ -293,7 +295,7 @@ class Reading:
         elif token in WORDS["hedge_verbs"] and following and following not in WORDS["prepositions"]:
             self.hedged = True
             self.is_something(token, following)
-        elif self.is_filler(token, following):
+        elif token in _FILLERS and self.is_filler(token, following):
             self.extras.add(token)
         elif token in WORDS["possessives"]:
             self.owner = "user" if token in ("my", "our", "user's") or self.user_acts else "other"
@@ -369,9 +371,10 @@ class Reading:
             return
         if token in ("feel", "feels", "feeling") and following in WORDS["moods"]:
             return
-        traits = _traits(token)
-        term = traits.term if traits.term and self.before != "did" else traits.fixed or self.inflection(token)
-        if traits.plural:
+        fixed, term, plural, on_day = _traits(token)
+        if not term or self.before == "did":
+            term = fixed or self.inflection(token)
+        if plural:
             self.plural.add(term)
         elif self.after_a:
             self.singular.add(term)
@@ -379,7 +382,7 @@ class Reading:
         marker, terms = self.chunks[-1]
         if token in self.names and marker in _OPEN:
             self.user_acts = False  # from here on "his" may be anyone's
-        if traits.on_day and marker != "on":
+        if on_day and marker != "on":
             self.open_chunk("on")
             terms = self.chunks[-1][1]
         if token == "no":
@@ -416,22 +419,15 @@ class Reading:
         return token in ("called", "named") and (self.before == "be" or any("own" in terms for _, terms in self.chunks))
 
 
-class _Traits(NamedTuple):
-    """What is true of a word wherever it stands."""
-
-    fixed: str  # the term of a symbol or an ordinal
-    term: str  # the term, unless it depends on the words before it
-    plural: bool
-    on_day: bool
-
-
 @lru_cache(maxsize=16384)
-def _traits(token: str) -> _Traits:
+def _traits(token: str) -> tuple[str, str, bool, bool]:
+    """What is true of a word wherever it stands: the term of a symbol or an ordinal; the term, unless it depends on the words
+    before it; whether it is a plural; whether it names a day."""
     fixed = _SYMBOLS.get(token) or english.ORDINALS.get(token) or ""
     depends = token in ("name", "called", "named") or token.endswith("ing") or is_past(token) or lemma(token) == "own"
     term = token if token in WORDS["moods"] else "" if depends else lemma(token)
     plural = token.endswith("s") and not token.endswith(("ss", "us"))
-    return _Traits(fixed, fixed or term, plural, _is_day(token) or token.endswith("-ly"))
+    return fixed, fixed or term, plural, _is_day(token) or token.endswith("-ly")
 
 
 def _is_day(token: str) -> bool:
@@ -440,8 +436,9 @@ def _is_day(token: str) -> bool:
 
 def _settle(chunks: list[Chunk]) -> Clause:
     """A clause with lists sorted, the passive turned round, names and adverbs where every clause has them."""
-    chunks = _sort_lists(chunks)
-    chunks = _to_active(chunks)
+    markers = {marker for marker, _ in chunks}
+    chunks = chunks if markers.isdisjoint(_LISTING) else _sort_lists(chunks)
+    chunks = _to_active(chunks) if "by" in markers else chunks
     adverbs = [term for _, terms in chunks for term in terms if term in WORDS["frequencies"]]
     if len(adverbs) == 1:
         chunks = [(marker, tuple(term for term in terms if term != adverbs[0])) for marker, terms in chunks]
@@ -467,7 +464,7 @@ def _sort_lists(chunks: list[Chunk]) -> list[Chunk]:
     items: list[str] = []
     joiner = ""
     for marker, terms in [*chunks, ("end", ())]:
-        if marker in ("and", "or", ",") and len(terms) == 1 and settled and settled[-1][1]:
+        if marker in _LISTING and len(terms) == 1 and settled and settled[-1][1]:
             items = items or [settled[-1][1][-1]]
             items.append(terms[0])
             joiner = marker if marker != "," else joiner

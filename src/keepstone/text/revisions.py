@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import pairwise
+from operator import mul
 from pathlib import Path
 from typing import NamedTuple
 
@@ -64,7 +65,7 @@ class StatementReading:
 
     def probability(self, *kinds: str) -> float:
         """The probability that it is of one of some kinds."""
-        return _add_kinds(self.kinds, *kinds)
+        return sum(self.kinds[KINDS.index(kind)] for kind in kinds)
 
 
 @lru_cache(maxsize=8192)
@@ -95,15 +96,17 @@ def _head(text: str) -> str:
     return text[:_MAX_CHARS].replace("’", "'")
 
 
-def _add_kinds(probabilities: tuple[float, ...], *kinds: str) -> float:
-    return sum(probabilities[KINDS.index(kind)] for kind in kinds)
+def _add_changes(probabilities: tuple[float, ...]) -> float:
+    """The probability of a change, a correction or an end."""
+    return probabilities[1] + probabilities[2] + probabilities[3]
 
 
 @lru_cache(maxsize=8192)
 def classify_statement(text: str) -> tuple[float, ...]:
     """The probability of each kind; of a long text the beginning counts."""
-    known = [packed for feature in features_of(_head(text)) if (packed := _weights().get(feature)) is not None]
-    packed = sum(known, _weights()[""])
+    weights = _weights()
+    known = [packed for feature in features_of(_head(text)) if (packed := weights.get(feature)) is not None]
+    packed = sum(known, weights[""])
     sums = [((packed >> shift) & _LANE) - _OFFSET * (len(known) + 1) for shift in _SHIFTS]
     top = max(sums)
     powers = [math.exp((value - top) / 32) for value in sums]
@@ -185,6 +188,7 @@ FEATURES = (
     "bias",
 )
 MAX_LOGIT = 6.0  # of the reader's judgement that counts
+MIN_CHANGE = 0.5  # probability of a change, a correction or an end from which a statement tells one
 MIN_READ = 0.03  # probability without the reader from which the two texts are read
 _KIND_FEATURES = FEATURES.index("names")  # features before this one are told by vectors and kinds
 _MIN_WORD_CHARS = 4  # of a content word and what is around it, at the least, on average
@@ -268,13 +272,13 @@ def _revision_probability(
     if question is not None and read is not None:
         features = pair_features(vectors, older, newer, question, read(older, newer))
         return _weigh(load_model().weights["asked_read"], features)
-    if question is not None and not tells_change(newer):
+    kinds = classify_statement(newer)
+    if question is not None and _add_changes(kinds) < MIN_CHANGE:
         return 0.0
     weights = load_model().weights["unasked" if question is None else "asked"]
     if least:  # most pairs need no closer reading
-        known = zip(weights, kind_features(vectors, classify_statement(older), classify_statement(newer)), strict=False)
-        most = _most(weights, question, min(len(older), len(newer)))
-        if sum(weight * value for weight, value in known) + most < math.log(least / (1 - least)):
+        known = sum(map(mul, weights, kind_features(vectors, classify_statement(older), kinds)))
+        if known + _most(weights, question, min(len(older), len(newer))) < math.log(least / (1 - least)):
             return 0.0
     if leaves_standing(older, newer):
         return 0.0
@@ -285,16 +289,26 @@ def _revision_probability(
 
 
 def _weigh(weights: tuple[float, ...], features: tuple[float, ...]) -> float:
-    total = sum(weight * value for weight, value in zip(weights, features, strict=True))
+    total = sum(map(mul, weights, features))
     return 1 / (1 + math.exp(-max(-60.0, min(60.0, total))))
 
 
 def _most(weights: tuple[float, ...], question: str | None, chars: int) -> float:
     """The most that the features after those of `kind_features` can add in texts of so many characters."""
-    asked_chars, asks_now = (0, False) if question is None else (len(question), _ASKS_NOW.search(question) is not None)
-    most = (1.0, _most_words(chars), float(asks_now), _most_words(asked_chars), 1.0, 1.0, 1.0, 1.0, 1.0)
-    bias = weights[-1]
-    return bias + sum(max(0.0, weight) * value for weight, value in zip(weights[_KIND_FEATURES:-1], most, strict=False))
+    positive, asked_chars = _positive(weights), 0 if question is None else len(question)
+    most = (1.0, _most_words(chars), _asks_now(question), _most_words(asked_chars), 1.0, 1.0, 1.0, 1.0, 1.0)
+    return sum(map(mul, positive, most), start=weights[-1])
+
+
+@cache
+def _positive(weights: tuple[float, ...]) -> tuple[float, ...]:
+    """The weights of the features after those of `kind_features`, without the negative ones and the bias."""
+    return tuple(max(0.0, weight) for weight in weights[_KIND_FEATURES:-1])
+
+
+@lru_cache(maxsize=64)
+def _asks_now(question: str | None) -> float:
+    return float(question is not None and _ASKS_NOW.search(question) is not None)
 
 
 def _most_words(chars: int) -> float:
@@ -349,7 +363,7 @@ def find_replacements(
 
 def tells_change(text: str) -> bool:
     """Whether a statement reads more like a change, a correction or an end than like anything else."""
-    return _add_kinds(classify_statement(text), "change", "correction", "end") >= 0.5
+    return _add_changes(classify_statement(text)) >= MIN_CHANGE
 
 
 def find_changes(texts: Iterable[str]) -> set[str]:
@@ -368,15 +382,10 @@ def leaves_standing(older: str, newer: str) -> bool:
 
 def kind_features(vectors: VectorPoints, older: tuple[float, ...], newer: tuple[float, ...]) -> tuple[float, ...]:
     """The first features of a pair, by its vectors and the kinds of both statements."""
-    revising = _add_kinds(newer, "change", "correction", "end")
-    return (
-        vectors.points,
-        vectors.change,
-        max(-3.0, min(6.0, vectors.rival)),
-        math.log((revising + 0.02) / (1.02 - revising)),
-        *(newer[KINDS.index(kind)] for kind in ("end", "addition", "wish", "past", "episode")),
-        older[KINDS.index("state")],
-    )
+    _, _, _, end, past, wish, addition, episode = newer
+    revising, rival = _add_changes(newer), max(-3.0, min(6.0, vectors.rival))
+    odds = math.log((revising + 0.02) / (1.02 - revising))
+    return vectors.points, vectors.change, rival, odds, end, addition, wish, past, episode, older[0]
 
 
 def pair_features(vectors: VectorPoints, older: str, newer: str, question: str | None, read: float = 0.0) -> tuple[float, ...]:
@@ -390,7 +399,7 @@ def pair_features(vectors: VectorPoints, older: str, newer: str, question: str |
         *kind_features(vectors, old.kinds, new.kinds),
         float(not known.isdisjoint(new.names)),
         math.log1p(len(shared)),
-        float(question is not None and _ASKS_NOW.search(question) is not None),
+        _asks_now(question),
         math.log1p(len(asked_words)),
         float(bool(new.subject) and new.subject not in known | old.kin),
         float(_other_speaker(old, new)),

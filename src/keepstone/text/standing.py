@@ -20,6 +20,7 @@ MAX_CHARS = 2000  # characters that are read: a longer text is pasted
 _MAX_SENTENCE_CHARS = 300
 _MAX_SENTENCES = 40
 _QUOTED = re.compile(r"\"[^\"\n]{12,}\"|“[^”\n]{12,}”|«[^»\n]{12,}»|```.*?```|(?m:^>.*$)", re.DOTALL)
+_QUOTES = re.compile(r"[\"“«`>]")  # every quotation begins with one
 _BRACKETS = re.compile(r"\s*\([^()]*\)")
 _FIRST_WORDS = re.compile(r"[\w'’-]+")
 
@@ -78,7 +79,7 @@ def read_standing(text: str) -> tuple[StandingKind, str, str]:
 
 def standing_sentences(text: str) -> list[str]:
     """The sentences of a text that are the speaker's own and no questions."""
-    own = _QUOTED.sub(" ", text)
+    own = _QUOTED.sub(" ", text) if _QUOTES.search(text) else text
     lines = [line.strip(" \t-*•") for line in own.splitlines()]
     sentences = [sentence.strip() for line in lines for sentence in split_sentences(line)]
     return [each for each in sentences if 3 <= len(each) <= _MAX_SENTENCE_CHARS and not each.endswith("?")]

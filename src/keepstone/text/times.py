@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from keepstone.errors import ValidationError
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
 EARLIEST = datetime(1900, 1, 1, tzinfo=UTC)
 LATEST = datetime(9999, 1, 1, tzinfo=UTC)
 FOREVER = 2**62  # microseconds: later than any time that is taken
@@ -22,7 +23,7 @@ def now() -> datetime:
 
 def micros(at: datetime) -> int:
     """Whole microseconds since 1970."""
-    return (at - EPOCH) // timedelta(microseconds=1)
+    return (at - EPOCH) // _MICROSECOND
 
 
 def instant(at: int) -> datetime:

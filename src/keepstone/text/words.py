@@ -32,6 +32,7 @@ _LETTER = (
     r"\u3099\u309a])"
 )
 _WORD = re.compile(rf"[^\W_]{_LETTER}*(?:['’]{_LETTER}+)?")
+_ASCII_WORD = re.compile(r"[a-z0-9]+(?:'[a-z0-9]+)?")
 _KEY_BREAKS = re.compile(r"[\W_]+")
 _SHORT_WITH_E = re.compile(r"[^aeiou][aeiou][^aeiouwxy]")  # what is left of liking, making, moved
 _CONTRACTED_NOT = re.compile(r"n['’]t\b")
@@ -265,7 +266,8 @@ def name_words(name: str) -> list[str]:
 
 def _split(text: str) -> list[str]:
     if text.isascii():
-        found = _WORD.findall(_CONTRACTED_NOT.sub(" not", text.lower()))
+        lowered = text.lower()
+        found = _ASCII_WORD.findall(_CONTRACTED_NOT.sub(" not", lowered) if "n't" in lowered else lowered)
     else:
         folded = _CONTRACTED_NOT.sub(" not", unicodedata.normalize("NFKC", text).casefold())
         found = [piece for word in _WORD.findall(_without_accents(folded)) for piece in _split_unspaced(word)]
@@ -347,11 +349,12 @@ def _undouble(word: str) -> str:
 
 def term_hashes(words: Iterable[str]) -> NDArray[np.uint32]:
     """Terms as 32-bit numbers, the form in which ranking holds them."""
-    return np.fromiter((_hash(word) for word in words), dtype=np.uint32)
+    return np.fromiter(map(term_hash, words), dtype=np.uint32)
 
 
 @lru_cache(maxsize=65536)
-def _hash(word: str) -> int:
+def term_hash(word: str) -> int:
+    """The number of one term."""
     return zlib.crc32(word.encode("utf-8", "surrogatepass"))
 
 

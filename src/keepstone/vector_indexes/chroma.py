@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from keepstone.ports.caches import Entry
+from keepstone.ports.caches import Entry, batches
 from keepstone.ports.values import SearchFilter, Vector
 from keepstone.provider_http import check_key, check_timeout, client_timeouts
 from keepstone.vector_indexes.engine import (
@@ -24,7 +24,6 @@ from keepstone.vector_indexes.engine import (
     Row,
     Space,
     VendorIndex,
-    batches,
     conditions_of,
     expand_location,
 )

@@ -16,7 +16,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from keepstone.errors import ConfigurationError, IndexUnavailable
-from keepstone.ports.caches import Entry
+from keepstone.ports.caches import Entry, batches
 from keepstone.ports.values import SearchFilter, Vector
 from keepstone.provider_http import (
     Failure,
@@ -63,12 +63,6 @@ def check_address(url: str, variable: str) -> str:
             f"The address of the vector index holds a user name or a password: leave it out, and set {variable} to the key."
         )
     return public_url(parts)
-
-
-def batches(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
-    """Parts of at most `size`."""
-    for start in range(0, len(items), size):
-        yield items[start : start + size]
 
 
 @dataclass(frozen=True, slots=True)

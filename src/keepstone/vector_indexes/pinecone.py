@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from keepstone.errors import ConfigurationError, IndexUnavailable
-from keepstone.ports.caches import Entry
+from keepstone.ports.caches import Entry, batches
 from keepstone.ports.values import SearchFilter
 from keepstone.provider_http import check_key, check_timeout, client_timeouts
 from keepstone.vector_indexes.engine import (
@@ -22,7 +22,6 @@ from keepstone.vector_indexes.engine import (
     Row,
     Space,
     VendorIndex,
-    batches,
     check_address,
     conditions_of,
 )

@@ -14,7 +14,7 @@ from contextlib import nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from keepstone.ports.caches import Entry
+from keepstone.ports.caches import Entry, batches
 from keepstone.ports.values import SearchFilter
 from keepstone.provider_http import check_key, check_timeout, client_timeouts
 from keepstone.vector_indexes.engine import (
@@ -23,7 +23,6 @@ from keepstone.vector_indexes.engine import (
     Row,
     Space,
     VendorIndex,
-    batches,
     conditions_of,
     expand_location,
 )

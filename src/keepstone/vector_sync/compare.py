@@ -69,15 +69,6 @@ def make_entries(rows: IndexRows, positions: Sequence[int]) -> list[Entry]:
     ]
 
 
-def chunks(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
-    """Parts of at most `size`, in order.
-
-    >>> list(chunks([1, 2, 3], 2))
-    [[1, 2], [3]]
-    """
-    return (items[start : start + size] for start in range(0, len(items), size))
-
-
 @dataclass(frozen=True, slots=True)
 class Difference:
     """Sequences that the index lacks, that it should not have, and that have another vector in it."""

@@ -34,14 +34,14 @@ from datetime import timedelta
 from weakref import WeakValueDictionary
 
 from keepstone.errors import EmbedderMismatch, IndexUnavailable, KeepstoneError
-from keepstone.ports.caches import VectorIndex
+from keepstone.ports.caches import VectorIndex, batches
 from keepstone.ports.forks import reset_after_fork
 from keepstone.ports.maintenance import Leases
 from keepstone.ports.stores import Store
 from keepstone.ports.values import IndexRows, SearchFilter, Vector
 from keepstone.text.passages import passage_number
 from keepstone.types import Scope
-from keepstone.vector_sync.compare import check_width, chunks, compare, indexable, make_entries, space_name
+from keepstone.vector_sync.compare import check_width, compare, indexable, make_entries, space_name
 from keepstone.vector_sync.cursor import Cursor, Cursors
 
 CHUNK_ENTRIES = 500  # in one call to the index
@@ -383,7 +383,7 @@ class _Feeding:
             dropped = [*removed, *(rows.number(at) for at in gone.nonzero()[0].tolist())]
             self._drop([*dropped, *(number for number in self._further(records) if number not in kept)])
         if complete:
-            for positions in chunks(active.nonzero()[0].tolist(), self._chunk):
+            for positions in batches(active.nonzero()[0].tolist(), self._chunk):
                 self._put(rows, positions)
         return complete
 
@@ -394,7 +394,7 @@ class _Feeding:
             difference = compare(self._store, index, self.scope, dimension, self._chunk, self.lease.renew)
         self._check_embedder()
         self._drop(difference.extra)
-        for numbers in chunks(sorted(difference.missing + difference.different), self._chunk):
+        for numbers in batches(sorted(difference.missing + difference.different), self._chunk):
             rows = check_width(self._store.index_rows(self.scope, numbers), dimension)
             self._check_embedder()
             wanted = set(numbers)
@@ -409,7 +409,7 @@ class _Feeding:
             step = 1 if place == 1 else _FURTHER_AT_ONCE
             numbers = {passage_number(record, at): record for record in left for at in range(place, place + step)}
             there: list[int] = []
-            for part in chunks(list(numbers), self._chunk):
+            for part in batches(list(numbers), self._chunk):
                 self.lease.renew()
                 with self._session.open(self.start.space, self.start.dimension) as index:
                     there += sorted(index.existing(self.scope, part))
@@ -419,7 +419,7 @@ class _Feeding:
 
     def _drop(self, sequences: Sequence[int]) -> None:
         """Remove entries and verify it."""
-        for part in chunks(sequences, self._chunk):
+        for part in batches(sequences, self._chunk):
             self.lease.renew()
             with self._session.open(self.start.space, self.start.dimension) as index:
                 index.drop(self.scope, part)

@@ -8,6 +8,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
+from functools import lru_cache
 from typing import Any
 
 from keepstone.errors import TooLarge, ValidationError
@@ -115,6 +116,7 @@ class WriteRequest:
         return hashlib.blake2b("\0".join(body).encode("utf-8", "replace"), digest_size=16).hexdigest()
 
 
+@lru_cache(maxsize=1024)
 def trust_of(source: str) -> float:
     """How far a source is trusted: by its class alone.
 
@@ -169,7 +171,7 @@ def check_importance(importance: float) -> float:
 
 def check_metadata(metadata: Mapping[str, Any] | None) -> dict[str, Any]:
     """Metadata as plain JSON data within the limits."""
-    if metadata is None:
+    if metadata is None or (isinstance(metadata, dict) and not metadata):
         return {}
     if not isinstance(metadata, Mapping):
         raise ValidationError(f"metadata must be a dictionary, got {type(metadata).__name__}.")

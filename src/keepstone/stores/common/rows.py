@@ -29,7 +29,9 @@ T = TypeVar("T")
 _CHUNK = 4096
 _PLAIN = ("sequences", "importances", "trusts", "occurred", "valid_from", "expires", "active")
 _CODED = ("kinds", "tags", "sessions", "roles", "names")
+_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode  # `dumps` would make one each time
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
+_PAIRS = [one + other for one in _ALPHABET for other in _ALPHABET]
 
 
 class Unreadable(ValueError):
@@ -52,7 +54,7 @@ def _readable(read: Callable[P, T]) -> Callable[P, T]:
 def new_id() -> str:
     """A fresh record id: 80 random bits, safe in shells, URLs and file names."""
     number = secrets.randbits(80)
-    return "m_" + "".join(_ALPHABET[(number >> shift) & 31] for shift in range(75, -1, -5))
+    return "m_" + "".join([_PAIRS[number >> shift & 1023] for shift in range(70, -1, -10)])
 
 
 def content_hash(content: str) -> bytes:
@@ -64,7 +66,7 @@ def packed(value: Any) -> str:
     """JSON as it is stored."""
     if not value:  # by far the commonest: no metadata, no parents, no reasons
         return "{}" if isinstance(value, dict) else "[]" if isinstance(value, (list, tuple)) else json.dumps(value)
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return _encode(value)
 
 
 def checked(vector: Vector, dimension: int | None) -> Vector:
@@ -88,15 +90,14 @@ def record_of(row: Row, scope: Scope) -> tuple[int, Record]:
     """(sequence, record) from the columns of the query `record`."""
     (sequence, id, kind, tag, key, content, metadata, importance, source, trust, session, role, name, occurred, created,
      updated, valid, expires, last, count, version, status, parents, embedded, blocks, sensitive) = row  # fmt: skip
+    at = instant(created)
     return sequence, Record(
-        id=id, scope=scope, kind=kind, tag=tag, key=key, content=content, metadata=_metadata(metadata),
-        importance=importance, source=source, trust=trust, session=session, role=role, name=name,
-        occurred_at=instant(occurred), created_at=instant(created), updated_at=instant(updated),
-        valid_from=instant(valid), valid_to=None, expires_at=None if expires is None else instant(expires),
-        last_accessed_at=None if last is None else instant(last), access_count=count, version=version, status=status,
-        parents=() if parents == "[]" else tuple(json.loads(parents)), embedded=bool(embedded),
-        blocks=None if blocks is None else tuple(json.loads(blocks)),
-        sensitive=() if sensitive == "[]" else tuple(json.loads(sensitive)),
+        id, scope, kind, tag, key, content, _metadata(metadata), importance, source, trust, session, role, name,
+        at if occurred == created else instant(occurred), at, at if updated == created else instant(updated),
+        at if valid == created else instant(valid), None, None if expires is None else instant(expires),
+        None if last is None else instant(last), count, version, status,
+        () if parents == "[]" else tuple(json.loads(parents)), bool(embedded),
+        None if blocks is None else tuple(json.loads(blocks)), () if sensitive == "[]" else tuple(json.loads(sensitive)),
     )  # fmt: skip
 
 

@@ -17,6 +17,7 @@ from keepstone.stores.common.transaction import Transaction
 
 STORE_OWNER = ("", "", "")  # the owner of entries about the whole store
 GENESIS = bytes(32)
+_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 _STORED = ("added", "merged", "updated", "superseded")
 
 
@@ -88,4 +89,4 @@ def audit(db: Transaction, context: WriteContext, verb: str, action: str, sequen
 
 def chain_hash(head: bytes, row: Sequence[Any]) -> bytes:
     """The hash of an audit entry that follows another."""
-    return hashlib.sha256(head + json.dumps(row, ensure_ascii=False, separators=(",", ":")).encode()).digest()
+    return hashlib.sha256(head + _encode(row).encode()).digest()

@@ -159,7 +159,7 @@ class SqliteStore(CommonStore):
             rows = chain.from_iterable(walks)
             while chunk := list(islice(rows, _CHUNK)):
                 matrix = db.read([row[1] for row in chunk], dimension)
-                scores = np.concatenate([best_scores, matrix @ vector])
+                scores = np.concatenate([best_scores, np.vecdot(matrix, vector)])
                 sequences = np.concatenate([best, np.array([row[0] for row in chunk], dtype=np.int64)])
                 keep = np.argsort(-scores, kind="stable")[:limit]
                 best_scores, best = scores[keep], sequences[keep]

@@ -24,11 +24,12 @@ _REWRITE_ROWS = 32  # above this, writing the full-text index anew is much faste
 class SqliteTransaction:
     """A transaction on one connection. SQLite keeps all tenants in one file and needs no tenant."""
 
-    __slots__ = ("_run", "db")
+    __slots__ = ("_heads", "_number", "_run", "db")
 
     def __init__(self, db: apsw.Connection) -> None:
         self.db = db
         self._run = db.execute
+        self._number, self._heads = 0, dict[str, bytes]()  # the last audit entry of this transaction; of each tenant the hash
 
     @property
     def writing(self) -> bool:
@@ -77,11 +78,14 @@ class SqliteTransaction:
         return self.db.changes()
 
     def next_audit_link(self, tenant: str) -> tuple[int, bytes | None]:
+        if tenant in self._heads:
+            return self._number + 1, self._heads[tenant]
         number, head = self.one("chain_last", (tenant,))
         return number, head
 
     def record_audit_link(self, tenant: str, number: int, hash: bytes) -> None:
         self._run(sql.texts["chain_extend"], (tenant, number - 1, hash))
+        self._number, self._heads[tenant] = number, hash
 
     def switch_tenant(self, tenant: str) -> None:
         """Nothing to do: one file holds all tenants."""

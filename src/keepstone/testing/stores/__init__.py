@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from keepstone.testing.stores.changing import ChangingContract, ForgettingContract, RedactingContract
-from keepstone.testing.stores.embedding import EmbeddingContract
+from keepstone.testing.stores.embedding import EmbeddingContract, PassagesContract
 from keepstone.testing.stores.exporting import ExportingContract
 from keepstone.testing.stores.lineage import LineageContract
 from keepstone.testing.stores.maintenance import MaintenanceContract
 from keepstone.testing.stores.message_log import MessageLogContract
-from keepstone.testing.stores.passages import PassagesContract
 from keepstone.testing.stores.queue import QueueContract
 from keepstone.testing.stores.ranking import RankingContract
 from keepstone.testing.stores.reading import ReadingContract
