@@ -321,7 +321,8 @@ def judged_pairs(person: Person, model: revisions.RevisionModel, embedder: Embed
     labels: list[bool] = []
 
     def take(older: int, points: Matrix, question: str | None) -> None:
-        best = np.argsort(-points)[: _READ if reader is None else _READ_TEXTS]
+        likely = points if reader is None or question is None else points + 0.5 * changes
+        best = np.argsort(-likely)[: _READ if reader is None else _READ_TEXTS]
         best, old = best[np.isfinite(points[best])], told[older].text
         texts = [told[newer].text for newer in best]
         logits = [0.0] * len(best) if reader is None else reader.replaces(old, texts, question or "")
@@ -338,7 +339,10 @@ def judged_pairs(person: Person, model: revisions.RevisionModel, embedder: Embed
     questions = [*person.answerable, *person.traps, *(update.question for update in person.updates)]
     known = {update.question: update.old for update in person.updates}
     for question, vector in zip(questions, embed_texts(embedder, [each.text for each in questions], "query"), strict=True):
-        best = np.argsort(-(vectors @ vector))[:2].tolist()
+        best = np.argsort(-(vectors @ vector))[: 2 if reader is None else 10].tolist()
+        if reader is not None:  # recall looks for what replaces the first hit only
+            read = np.clip(reader(question.text, [told[at].text for at in best]), -3, 3)
+            best = [best[int(np.argmax(0.67 * read + 10 * vectors[best] @ vector))]]
         for older in {place[known.get(question, question.gold[0])], *best}:
             points = np.where(said > said[older], model.points(vector, vectors[older][None], vectors)[0], -np.inf)
             take(older, points, question.text)

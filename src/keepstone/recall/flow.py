@@ -203,8 +203,7 @@ class RecallFlow:
             )  # fmt: skip
         except EmbedderError as error:
             return replace(ranking, order=ranking.passed, notes=(*ranking.notes, f"no reader took part: {error}"))
-        keeps_all = ranking.question.wants_all or {query.min_similarity, self._min_similarity, ranking.question.time} != {None}
-        silent = read.confidence < self._reading.required(query, is_read=True) and not keeps_all
+        silent = read.confidence < self._reading.required(query, is_read=True) * self._share_required(query, ranking.question)
         kept = {*ranking.passed.tolist(), *(at for at, logit in read.logits.items() if logit > 0), *superseded.moved_up()}
         order = superseded.order[:0] if silent else superseded.order[np.isin(superseded.order, list(kept))]
         return replace(
@@ -216,6 +215,13 @@ class RecallFlow:
             superseded=superseded,
             read=read.logits,
         )
+
+    def _share_required(self, query: RecallQuery, question: Question) -> float:
+        """How much of the usual confidence a question needs that is read: none where the caller set a threshold; little where it
+        asks for all members or names a time, because the reader judges one text at a time and knows no dates."""
+        if query.min_similarity is not None or self._min_similarity is not None:
+            return 0.0
+        return 0.1 if question.time is not None else 0.25 if question.wants_all else 1.0
 
     def _rank_and_fetch(self, scope: Scope, query: RecallQuery) -> tuple[Ranking, Positioned]:
         """The ranking of a query and its best hits. A remote store is not asked whether the cached index is current: the stamp
@@ -363,10 +369,9 @@ class RecallFlow:
             min_confidence = query.min_confidence or 0.0
             found = scored.select(order, measure_own_relevance(features), RelevanceThreshold(min_similarity), query.limit)
         else:
-            min_confidence = self._reading.required(query, is_read=False)
-            if is_read:  # the reader decides whether anything answers
-                min_confidence, of_all = 0.0, replace(of_all, best_required=0.0)
-            found = scored.select(order, relevance, of_all, query.limit)
+            # The reader decides whether anything answers; it may see an answer where the threshold does not.
+            min_confidence = 0.0 if is_read else self._reading.required(query, is_read=False)
+            found = scored.select(order, relevance, RelevanceThreshold(0.0) if is_read else of_all, query.limit)
             if not len(found.order) or found.confidence.any < min_confidence:
                 facts = scored.select(order[is_fact[features.slots[order]]], relevance, of_facts, query.limit)
                 found = facts if len(facts.order) and facts.confidence.any >= min_confidence else found
@@ -376,15 +381,16 @@ class RecallFlow:
             standing, sums = rank_in(view, first, features.slots, usable, found.sums, found.order, query.limit)
             found = replace(found, order=standing, sums=sums)
         readable = vector if self.embedder is not None and self.embedder.id in load_model().embedders else None
-        if is_read and min_similarity is None:  # it may see an answer where the threshold does not
-            rest = order[~np.isin(order, found.order)][:MAX_READ_HITS]
-            both = np.concatenate([found.order, rest])
-            superseded = Supersession(both[np.argsort(-found.sums[both], kind="stable")], found.sums)
+        passed = found.order
+        if is_read:
+            superseded = Supersession(found.order, found.sums)
+            if min_similarity is None:
+                passed = replace(of_all, best_required=0.0).select(found.order, relevance, query.limit)
         else:
             superseded = supersede(view, question, readable, features, usable, found.sums, found.order, query.limit, fetch)
         return Ranking(
             view, question, features, usable, relevance, superseded.sums, bury_last(view, features, superseded.order),
-            found.threshold, found.confidence, min_confidence, notes, now, loaded.snapshot, population, superseded, found.order,
+            found.threshold, found.confidence, min_confidence, notes, now, loaded.snapshot, population, superseded, passed,
             readable,
         )  # fmt: skip
 

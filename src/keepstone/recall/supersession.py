@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,11 +26,7 @@ from keepstone.types import Record
 
 MIN_PROBABILITY = 0.2  # from which a later statement comes before an earlier one
 MIN_CLAIM = 0.3  # from which a hit says what replaces it
-_MAX_OLDER = 2  # best hits whose replacements are looked for
 _MAX_COMPARED = 160  # candidates with the highest sums that may replace them
-_MAX_READ = 3  # later statements that are read for each
-_MAX_READ_TEXTS = 5  # the same where a reader reads them
-_MIN_POINTS, _MIN_READ_POINTS = 4.0, 0.0  # by vectors, from which a pair is read
 _MAX_EARLIER = 3  # earlier statements that a new one is compared with
 _MAX_KEPT = 16_384  # judgements of a reader that are kept
 _OF_THE_PAST = re.compile(
@@ -41,6 +38,19 @@ _NUMBER = re.compile(r"\d+")
 
 Order = NDArray[np.int64]
 JudgePairs = Callable[[str, Sequence[str]], Sequence[float]]  # logits that each later text replaces an earlier one
+
+
+class _Limits(NamedTuple):
+    """The best hits whose replacements are looked for, the later statements that are read for each, the points by vectors from
+    which one is read, and how much it counts that a statement is like a change."""
+
+    older: int
+    newer: int
+    min_points: float
+    change: float
+
+
+_BY_WORDS, _BY_READER = _Limits(2, 3, 4.0, 0.0), _Limits(1, 8, -4.0, 0.5)
 
 
 class PairReader:
@@ -108,7 +118,7 @@ def supersede(
     records of the first `limit` hits are fetched with those that are read. With `read`, a reader judges the pairs."""
     if vector is None or not len(order):
         return Supersession(order, sums)
-    pairs, told = _find_pairs(view, vector, features, usable, sums, order, read is not None)
+    pairs, told = _find_pairs(view, vector, features, usable, sums, order, _BY_WORDS if read is None else _BY_READER)
     if not pairs:
         return Supersession(order, sums)
     positions = sorted({*order[:limit].tolist(), *(position for older, newer, _ in pairs for position in (older, newer))})
@@ -158,11 +168,11 @@ def _by_user(view: View, slots: Slots | slice) -> NDArray[np.bool_]:
 
 
 def _find_pairs(
-    view: View, vector: Vector, features: Features, usable: NDArray[np.bool_], sums: Column, order: Order, is_read: bool
+    view: View, vector: Vector, features: Features, usable: NDArray[np.bool_], sums: Column, order: Order, limits: _Limits
 ) -> tuple[list[tuple[int, int, float]], Order]:
     """The pairs (older, newer, points) of positions that are worth reading, and the positions of all that were compared."""
     model, slots = load_model(), features.slots
-    heads = order[:_MAX_OLDER]
+    heads = order[: limits.older]
     heads = heads[features.measured[heads] & _by_user(view, slots[heads])]
     if not len(heads):
         return [], heads
@@ -181,11 +191,12 @@ def _find_pairs(
     for head, later in zip(heads.tolist(), is_later, strict=True):
         points = vectors @ (view.vectors[features.shown[head]] @ model.of_statement + asked)
         points[~later] = -np.inf
-        best = (-points).argsort()[: _MAX_READ_TEXTS if is_read else _MAX_READ]
+        likely = points + np.float32(limits.change) * model.change_points(vectors) if limits.change else points
+        best = (-likely).argsort()[: limits.newer]
         pairs += [
             (head, at, value)
             for at, value in zip(told[best].tolist(), points[best].tolist(), strict=True)
-            if value >= (_MIN_READ_POINTS if is_read else _MIN_POINTS)
+            if value >= limits.min_points
         ]
     return pairs, told
 

@@ -161,7 +161,7 @@ _NAMES_SOMEBODY = re.compile(r"\b(?:name is|name's|(?:am|is|are) called|call me)
 _OF_A_NAME = re.compile(r"\b(?:(?:sur|nick)?names?|named|name's|call(?:s|ed)?|known as)\b", re.IGNORECASE)
 
 # -- two statements -----------------------------------------------------------------------------------------
-_READ = 4  # later statements that are read for each earlier one
+_READ = 8  # later statements that are read for each earlier one
 _CHUNK = 512  # earlier statements that are compared at a time
 FOLDER = Path(__file__).parent / "revisions"
 MIN_POINTS = 0.0  # by vectors, from which a pair is worth reading
@@ -189,7 +189,7 @@ FEATURES = (
 )
 MAX_LOGIT = 6.0  # of the reader's judgement that counts
 MIN_CHANGE = 0.5  # probability of a change, a correction or an end from which a statement tells one
-MIN_READ = 0.03  # probability without the reader from which the two texts are read
+MIN_READ = 0.01  # probability without the reader from which the two texts are read
 _KIND_FEATURES = FEATURES.index("names")  # features before this one are told by vectors and kinds
 _MIN_WORD_CHARS = 4  # of a content word and what is around it, at the least, on average
 _ASKS_NOW = re.compile(
