@@ -131,7 +131,8 @@ def _read(target: str, log: Path, total: int) -> dict[str, Any]:
     checked = most = 0
     with Memory.open(target) as memory:
         while True:
-            known = log.read_text().splitlines() if log.exists() else []
+            text = log.read_text() if log.exists() else ""
+            known = text[: text.rfind("\n") + 1].splitlines()  # a line may be half written
             for line in {*known[-1:], *random.sample(known, min(2, len(known)))}:
                 word, id = line.split()
                 try:
