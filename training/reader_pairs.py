@@ -33,7 +33,7 @@ from training.relations import load_relations
 from training.revision_pairs import revision_pairs
 from training.update_rows import Stores, load_updates
 
-PERSONAS = 1300
+PERSONAS = 1000
 VOCABULARY = 13_000
 LENGTH = 128  # tokens
 Pair = tuple[str, str, int]

@@ -5,8 +5,8 @@
 PACK is what `training/reader_pairs.py` wrote; only torch and numpy are needed. [CLS] question [SEP] memory [SEP], and a linear
 head on [CLS] with two rows: does the memory answer; does it, as a later statement, replace the first text (for a question that
 stands before it, if one does). Binary cross-entropy, AdamW with warm-up and linear decay. The word rows stay as they are packed.
-OUT gets the layers as float16, and the logits of the pairs that are only scored; `python training/train_reader.py --ship OUT
---pack PACK` writes them in eight bits into the package.
+OUT gets the layers as float16, and the logits of the pairs that are only scored; `python training/train_reader.py --ship OUT …
+--pack PACK` writes them in eight bits into the package: of several trainings the mean, which judges better than each.
 """
 
 from __future__ import annotations
@@ -90,12 +90,12 @@ def arrange(pack: dict[str, np.ndarray], cls: int, sep: int) -> tuple[np.ndarray
     return ids, types, lengths
 
 
-def ship(trained: Path, pack: Path) -> None:
-    """Write the reader of six layers into the package: eight bits a weight, a scale for each row."""
-    named = {name: values for part in (0, 1) for name, values in np.load(trained / f"six-{part}.npz").items()}
+def ship(trained: list[Path], pack: Path) -> None:
+    """Write the mean of trained readers into the package: eight bits a weight, a scale for each row."""
+    named = [{name: values for part in (0, 1) for name, values in np.load(each / f"six-{part}.npz").items()} for each in trained]
     tensors: dict[str, np.ndarray] = {}
-    for name in sorted(named):
-        values = named[name].astype(np.float32)
+    for name in sorted(named[0]):
+        values = np.mean([each[name].astype(np.float32) for each in named], axis=0)
         if values.ndim == 2 and name.startswith("encoder."):
             scale = np.abs(values).max(axis=1) / 127
             tensors |= {name: np.round(values / scale[:, None]).astype(np.int8), f"{name}.scale": scale.astype(np.float32)}
@@ -112,7 +112,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pack", type=Path, required=True)
     parser.add_argument("--out", type=Path)
-    parser.add_argument("--ship", type=Path, metavar="OUT", help="write the reader of six layers into the package")
+    parser.add_argument("--ship", type=Path, nargs="+", metavar="OUT", help="write the mean of these readers into the package")
     parser.add_argument("--epochs", type=int, default=3)
     parser.add_argument("--rate", type=float, default=2.5e-4)
     parser.add_argument("--steps", type=int, help="stop each training after so many steps, to try it")

@@ -125,11 +125,12 @@ class Stores:
         if rng.random() < 0.6:
             yield asked, vary(row.earlier, rng), 1
         yield asked, vary(row.not_replacing, rng), 0
-        like = [*rng.sample(self._like(number, column, store, 8), 4), *self._renamed(number, column, rng, 2)]
+        near = self._like(number, column, store, 8)
+        like = [*rng.sample(near, min(4, len(near))), *self._renamed(number, column, rng, 2)]
         yield from ((asked, vary(text, rng), 0) for text in like)
         for column in ("never_said", "false_premise"):
             asked = vary(getattr(row, column), rng)
-            told = [*rng.sample([getattr(row, each) for each in _TOLD], 2), rng.choice(self._like(number, column, store, 4))]
+            told = [*rng.sample([getattr(row, each) for each in _TOLD], 2), *self._like(number, column, store, 4)[:1]]
             told += self._renamed(number, column, rng, 2)
             yield from ((asked, vary(text, rng), 0) for text in told)
 
@@ -141,5 +142,5 @@ class Stores:
         yield first, vary(row.later, rng), 1
         yield first, vary(row.not_replacing, rng), 0
         like = {*self._like(number, "earlier", store, 5), *self._like(number, "question", store, 5)}
-        told = [*rng.sample(sorted(like), 4), *self._renamed(number, "earlier", rng, 3)]
+        told = [*rng.sample(sorted(like), min(4, len(like))), *self._renamed(number, "earlier", rng, 3)]
         yield from ((first, vary(text, rng), 0) for text in told)

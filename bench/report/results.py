@@ -18,6 +18,7 @@ COMMANDS = {
     "everyday-development": "python -m bench everyday",
     "everyday-test": "python -m bench everyday --split test",
     "everyday-reader": "python -m bench everyday --reader",
+    "everyday-reader-test": "python -m bench everyday --split test --reader",
     "languages": "python -m bench languages",
     "languages-test": "python -m bench languages --split test",
     "growth": "python -m bench growth",

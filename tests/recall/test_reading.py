@@ -26,6 +26,32 @@ def test_it_tells_an_answer_from_what_looks_like_one() -> None:
     assert Reader()(question, texts[:1])[0] == pytest.approx(right, abs=1e-2)  # padding changes nothing
 
 
+def test_it_reads_what_replaces_a_statement_for_a_question() -> None:
+    older, question = "I drive a green Ford pickup.", "Which car do I have?"
+    change, episode = "Traded the pickup in, there is a Toyota in the yard.", "A neighbour washed his Ford in the rain."
+    replaced, kept = Reader().replaces(older, [change, episode], question)
+    assert replaced > 0 > kept
+    assert Reader().replaces(older, [change])[0] > Reader().replaces(older, [episode])[0]
+
+
+def test_a_later_statement_in_other_words_comes_first() -> None:
+    with Memory.open(":memory:") as memory:
+        old = memory.remember("I drive a green Ford pickup.", occurred_at="2026-01-10")
+        new = memory.remember("Traded the pickup in, there is a Toyota in the yard.", occurred_at="2026-05-02")
+        memory.remember("A neighbour washed his Ford in the rain.", occurred_at="2026-06-01")
+        found = memory.call_tool("recall_memory", {"query": "Which car do I have?"})["memories"]
+        assert [each["id"] for each in found][:2] == [new.id, old.id]
+        assert found[1]["superseded_by"] == new.id
+
+
+def test_a_list_that_nothing_is_a_member_of_brings_nothing() -> None:
+    with Memory.open(":memory:") as memory:
+        for text in ("I lost a shoe at the party on Saturday.", "French is my second language.", "We tour the harbour in May."):
+            memory.remember(text)
+        assert memory.context("What are the rules of curling?") == ""
+        assert "French" in memory.context("Which languages do I speak?")
+
+
 def test_a_damaged_model_is_said_to_be(tmp_path: Path) -> None:
     (tmp_path / "vocab.txt").write_text("[CLS]\n[SEP]\n")
     with pytest.raises(EmbedderError, match="reader's model"):

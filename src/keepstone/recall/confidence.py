@@ -45,7 +45,7 @@ EVIDENCE: Final = (
     "asks",  # the best hit only asks
     "of_user",  # the question is about the user
 )
-MAX_LOGIT = 3.0  # of a reader's judgement that counts: it is surer than it is right
+MAX_LOGIT = 8.0  # of a reader's judgement that counts
 _MAX_WORDS, _MAX_GAP, _FIFTH, _CHANCE_STEP = 10, 6.0, 4, 0.1
 
 

@@ -42,15 +42,16 @@ JudgePairs = Callable[[str, Sequence[str]], Sequence[float]]  # logits that each
 
 class _Limits(NamedTuple):
     """The best hits whose replacements are looked for, the later statements that are read for each, the points by vectors from
-    which one is read, and how much it counts that a statement is like a change."""
+    which one is read, how much it counts that a statement is like a change, and the probability from which it comes first."""
 
     older: int
     newer: int
     min_points: float
     change: float
+    min_probability: float
 
 
-_BY_WORDS, _BY_READER = _Limits(2, 3, 4.0, 0.0), _Limits(1, 8, -4.0, 0.5)
+_BY_WORDS, _BY_READER = _Limits(2, 3, 4.0, 0.0, MIN_PROBABILITY), _Limits(1, 8, -4.0, 0.5, 0.25)
 
 
 class PairReader:
@@ -252,9 +253,10 @@ def _judge(
             judged = judge_pairs(older_text, newer_texts)
             logits |= {(older_text, new): logit for new, logit in zip(newer_texts, judged, strict=True)}
         probabilities = revision_probabilities(texts, question.text, read=lambda old, new: logits[old, new])
+    least = (_BY_WORDS if judge_pairs is None else _BY_READER).min_probability
     found: dict[int, Replacement] = {}
     for ((older, newer, _), _, _, id), probability in zip(readable, probabilities, strict=True):
-        if probability >= MIN_PROBABILITY and (older not in found or found[older].probability < probability):
+        if probability >= least and (older not in found or found[older].probability < probability):
             said_at = int(_stated_at(view, features.slots[newer : newer + 1])[0])
             found[older] = Replacement(older, newer, id, said_at, round(probability, 4))
     return found
