@@ -27,7 +27,10 @@ _LANGUAGE_COLUMNS = {
     "unrelated_silent": "unrelated: silent",
 }
 _LANGUAGE_RESULTS = ("languages", "languages-test")
-_EVERYDAY = {f"everyday-{split}": split for split in SPLITS} | {"everyday-reader": "development, with reader"}
+_EVERYDAY = {f"everyday-{split}": split for split in SPLITS} | {
+    "everyday-reader": "development, with reader",
+    "everyday-reader-test": "test, with reader",
+}
 METHOD = """## Method
 
 **Public benchmarks.** Each conversation is stored with `ingest`, with names and dates; questions are asked with

@@ -287,7 +287,7 @@ class Memory:
         """Run a memory tool that a model called, always in this Memory's scope. A problem with the input is in the result under
         "error". `allow_forget` None: as in the last call of `tools`.
 
-        >>> [hit["content"] for hit in memory.call_tool("recall_memory", {"query": "Which theme?"})["memories"]]
+        >>> [hit["content"] for hit in memory.call_tool("recall_memory", {"query": "Which theme does Dana like?"})["memories"]]
         ['Dana prefers dark mode.']"""
         may = self._may_forget if allow_forget is None else allow_forget
         return self._engine.toolbox.call(self._scope, name, input, may)

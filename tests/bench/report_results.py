@@ -308,6 +308,7 @@ def everything() -> dict[str, dict[str, Any]]:
         "everyday-development": everyday("development"),
         "everyday-test": everyday("test"),
         "everyday-reader": everyday("development"),
+        "everyday-reader-test": everyday("test"),
         "languages": languages(),
         "languages-test": languages(),
         "growth": growth(),

@@ -15,7 +15,7 @@ from keepstone.recall.supersession import Supersession
 from keepstone.text.times import instant
 
 if TYPE_CHECKING:
-    from keepstone.recall.flow import Ranking
+    from keepstone.recall.ranking import Ranking
 
 # The features by subject, as Hit.signals and explanations show them.
 GROUPS: dict[str, tuple[str, ...]] = {

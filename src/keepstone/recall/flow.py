@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 
@@ -20,9 +20,9 @@ from keepstone.ports.vectors import embed_texts
 from keepstone.recall import explain
 from keepstone.recall.access import AccessCounter, describe_feedback
 from keepstone.recall.candidate_generation import Candidates, generate_candidates
-from keepstone.recall.candidates import Column, choose_passages, first_pass
-from keepstone.recall.confidence import Confidence, ScoredCandidates
-from keepstone.recall.features import Features, score_candidates
+from keepstone.recall.candidates import choose_passages, first_pass
+from keepstone.recall.confidence import ScoredCandidates
+from keepstone.recall.features import score_candidates
 from keepstone.recall.fusion import (
     RelevanceThreshold,
     estimate_scores,
@@ -33,10 +33,11 @@ from keepstone.recall.fusion import (
 )
 from keepstone.recall.query import RecallQuery
 from keepstone.recall.question import Question, is_plainly_english, parse_question, weigh_world
+from keepstone.recall.ranking import Ranking
 from keepstone.recall.reading import MAX_READ_HITS, Reading
 from keepstone.recall.selection import MAX_RERANKED, bury_last, fit_budget, group_by_subject, rerank
 from keepstone.recall.standing import MAX_STANDING, asks_for_work, choose_standing, raise_standing, rank_in, standing_slots
-from keepstone.recall.supersession import MIN_CLAIM, Supersession, supersede
+from keepstone.recall.supersession import Supersession, supersede
 from keepstone.recall.time_window import (
     describe_empty,
     measure_near,
@@ -52,74 +53,13 @@ from keepstone.scope_index.columns import ScopeIndex, View
 from keepstone.scope_index.mapped_index import MappedView
 from keepstone.text.passages import record_number
 from keepstone.text.revisions import load_model
-from keepstone.text.sentences import MAX_PASSAGE_CHARS, first_stop
 from keepstone.text.times import micros
 from keepstone.text.words import has_visible_text
-from keepstone.types import MESSAGE, Explanation, Hit, Passage, Recall, Record, Scope, Version
+from keepstone.types import MESSAGE, Explanation, Hit, Recall, Record, Scope, Version
 
 MAX_SEARCH_HITS = 300  # records that each search of the store returns, where a scope is too large to be ranked in memory
 NEIGHBOUR_MESSAGES = 2  # messages on either side that are fetched with them
 Positioned = list[tuple[int, Hit]]
-
-
-@dataclass(frozen=True, slots=True)
-class Ranking:
-    """The scored candidates of one question; `order` lists the positions of those that are recalled, best first: none, where the
-    confidence is too low."""
-
-    view: View
-    question: Question
-    features: Features
-    usable: NDArray[np.bool_]
-    relevance: Column
-    sums: Column
-    order: NDArray[np.int64]
-    threshold: RelevanceThreshold
-    confidence: Confidence
-    min_confidence: float
-    notes: tuple[str, ...]
-    ranked_at: datetime
-    snapshot: Snapshot | None = None
-    population: int | None = None  # records of the scope, where only a part of it was scored
-    superseded: Supersession | None = None
-    passed: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))  # what is recalled without a reader
-    vector: Vector | None = None  # of the question, where the judgement of replacements reads such vectors
-    read: dict[int, float] = field(default_factory=dict)  # what the reader says of candidates, by position
-
-    @property
-    def sureness(self) -> float:
-        """The probability that a hit answers."""
-        return round(self.confidence.any, 4)
-
-    def sequences(self, positions: NDArray[np.int64]) -> list[int]:
-        """The sequences of candidates."""
-        found: list[int] = self.view.sequences[self.features.slots[positions]].tolist()
-        return found
-
-    def show(self, position: int, record: Record | None) -> tuple[Record, Passage | None] | None:
-        """A record as a hit shows it: of a long text the passage that it was ranked by."""
-        if record is None or len(record.content) <= MAX_PASSAGE_CHARS:
-            return None if record is None else (record, None)
-        slot = int(self.features.shown[position])
-        start, stop = int(self.view.passage_starts[slot]), int(self.view.passage_stops[slot]) or first_stop(record.content)
-        text = record.content[start:stop]
-        return record.with_(content=text, blocks=None), Passage(text, start, stop, len(record.content))
-
-    def signals(self, positions: NDArray[np.int64]) -> list[dict[str, float]]:
-        """The parts of candidates' scores by name."""
-        signals = explain.hit_signals(self.features, positions, self.relevance)
-        points = {} if self.superseded is None else self.superseded.points
-        for position, parts in zip(positions.tolist(), signals, strict=True):
-            if position in points:
-                parts["current"] = points[position]
-            if position in self.read:
-                parts["reader"] = round(self.read[position], 4)
-        return signals
-
-    def superseded_by(self, position: int) -> str | None:
-        """The id of the record that replaces a candidate."""
-        replacement = None if self.superseded is None else self.superseded.replacements.get(position)
-        return None if replacement is None or replacement.probability < MIN_CLAIM else replacement.newer_id
 
 
 @dataclass(frozen=True, slots=True)
