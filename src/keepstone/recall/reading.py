@@ -20,7 +20,7 @@ from keepstone.text.words import only_asks
 from keepstone.types import Record
 
 MAX_READ_HITS = 10  # the candidates that are read
-MIN_CONFIDENCE, MIN_READ_CONFIDENCE = 0.1, 0.25  # without a reader and with one, unless the caller or the settings say otherwise
+MIN_CONFIDENCE, MIN_READ_CONFIDENCE = 0.1, 0.15  # without a reader and with one, unless the caller or the settings say otherwise
 
 
 @dataclass(frozen=True, slots=True)
