@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -58,6 +59,31 @@ class Reader:
         self._lock = threading.Lock()
 
 
+@dataclass(frozen=True, slots=True)
+class _Pairs:
+    """Where the tokens of pairs of different lengths are: one after the other, and padded for attention within each pair."""
+
+    longest: int
+    starts: NDArray[np.intp]  # the first token of each pair
+    positions: NDArray[np.intp]  # of each token in its pair
+    places: NDArray[np.intp]  # of each token where every pair is as long as the longest
+    away: Matrix  # a large negative number where there is no token
+
+    @classmethod
+    def of(cls, lengths: Sequence[int]) -> _Pairs:
+        longest = max(lengths)
+        is_token = np.arange(longest) < np.array(lengths)[:, None]
+        pair, positions = is_token.nonzero()
+        away = np.where(is_token, np.float32(0), np.float32(-1e9))[:, None, None]
+        return cls(longest, np.cumsum([0, *lengths[:-1]]), positions, pair * longest + positions, away)
+
+    def pad(self, x: Matrix) -> Matrix:
+        """Values of tokens by pair, head, position and dimension."""
+        padded = np.zeros((len(self.starts) * self.longest, x.shape[-1]), dtype=np.float32)
+        padded[self.places] = x
+        return padded.reshape(len(self.starts), self.longest, _HEADS, -1).transpose(0, 2, 1, 3)
+
+
 class _Model:
     """The loaded weights and the forward pass."""
 
@@ -81,43 +107,38 @@ class _Model:
         asked = self._tokenizer.encode(question[:MAX_CHARS])[:MAX_FIRST_TOKENS]
         room = MAX_TOKENS - 3 - len(asked)
         said = [self._tokenizer.encode(text[:MAX_CHARS])[:room] for text in texts]
-        longest = 3 + len(asked) + max(map(len, said))
-        ids = np.zeros((len(texts), longest), dtype=np.intp)
-        types = np.zeros((len(texts), longest), dtype=np.intp)
-        away = np.full((len(texts), 1, 1, longest), -1e9, dtype=np.float32)
-        for at, tokens in enumerate(said):
-            row = [self._begin, *asked, self._end, *tokens, self._end]
-            ids[at, : len(row)] = row
-            types[at, len(asked) + 2 : len(row)] = 1
-            away[at, :, :, : len(row)] = 0.0
-        x = self._words[ids] + self._tensors["embeddings.position_embeddings.weight"][:longest]
-        x = self._norm(x + self._tensors["embeddings.token_type_embeddings.weight"][types], "embeddings.LayerNorm")
+        rows = [[self._begin, *asked, self._end, *tokens, self._end] for tokens in said]
+        pairs = _Pairs.of([len(row) for row in rows])
+        types = pairs.positions >= len(asked) + 2
+        x = self._words[[token for row in rows for token in row]]
+        x += self._tensors["embeddings.position_embeddings.weight"][pairs.positions]
+        x += self._tensors["embeddings.token_type_embeddings.weight"][types.astype(np.intp)]
+        x = self._norm(x, "embeddings.LayerNorm")
         for number in range(self._layers):
-            x = self._layer(x, away, f"encoder.layer.{number}.", is_last=number == self._layers - 1)
-        logits = x[:, 0] @ self._tensors["head.weight"][head] + self._tensors["head.bias"][head]
+            x = self._layer(x, pairs, f"encoder.layer.{number}.", is_last=number == self._layers - 1)
+        logits = x @ self._tensors["head.weight"][head] + self._tensors["head.bias"][head]
         return [float(logit) for logit in logits]
 
-    def _layer(self, x: Matrix, away: Matrix, name: str, is_last: bool) -> Matrix:
-        """One layer; of the last one only the first token, which the head reads."""
-        count, width = len(x), x.shape[-1]
-        asking = x[:, :1] if is_last else x
-        parts = ((asking, "query"), (x, "key"), (x, "value"))
-        query, key, value = (
-            self._linear(tokens, f"{name}attention.self.{part}").reshape(count, tokens.shape[1], _HEADS, -1).transpose(0, 2, 1, 3)
-            for tokens, part in parts
-        )
-        weights = query @ key.transpose(0, 1, 3, 2) / np.float32((width // _HEADS) ** 0.5) + away
+    def _layer(self, x: Matrix, pairs: _Pairs, name: str, is_last: bool) -> Matrix:
+        """One layer over the tokens of all pairs; of the last one only the first token of each pair, which the head reads."""
+        asking = x[pairs.starts] if is_last else x
+        key, value = (pairs.pad(self._linear(x, f"{name}attention.self.{part}")) for part in ("key", "value"))
+        query = self._linear(asking, f"{name}attention.self.query")
+        query = query.reshape(len(asking), 1, _HEADS, -1).transpose(0, 2, 1, 3) if is_last else pairs.pad(query)
+        weights = query @ key.transpose(0, 1, 3, 2) / np.float32((x.shape[-1] // _HEADS) ** 0.5) + pairs.away
         weights = np.exp(weights - weights.max(axis=-1, keepdims=True))
         weights /= weights.sum(axis=-1, keepdims=True)
-        heads = (weights @ value).transpose(0, 2, 1, 3).reshape(asking.shape)
+        heads = (weights @ value).transpose(0, 2, 1, 3).reshape(-1, x.shape[-1])
+        heads = heads if is_last else heads[pairs.places]
         x = self._norm(asking + self._linear(heads, f"{name}attention.output.dense"), f"{name}attention.output.LayerNorm")
         wide = self._linear(x, f"{name}intermediate.dense")
         wide *= 0.5 * (1 + np.tanh(0.7978845608 * (wide + 0.044715 * wide * wide * wide)))  # GELU
         return self._norm(x + self._linear(wide, f"{name}output.dense"), f"{name}output.LayerNorm")
 
     def _linear(self, x: Matrix, name: str) -> Matrix:
-        out: Matrix = x.reshape(-1, x.shape[-1]) @ self._tensors[f"{name}.weight"].T + self._tensors[f"{name}.bias"]
-        return out.reshape(*x.shape[:-1], -1)
+        out: Matrix = x @ self._tensors[f"{name}.weight"].T
+        out += self._tensors[f"{name}.bias"]
+        return out
 
     def _norm(self, x: Matrix, name: str) -> Matrix:
         x = x - x.mean(axis=-1, keepdims=True)

@@ -19,8 +19,8 @@ from keepstone.recall.supersession import JudgePairs
 from keepstone.text.words import only_asks
 from keepstone.types import Record
 
-MAX_READ_HITS = 10  # the candidates that are read
-MIN_CONFIDENCE, MIN_READ_CONFIDENCE = 0.1, 0.15  # without a reader and with one, unless the caller or the settings say otherwise
+MAX_READ_HITS = 20  # the candidates that are read
+MIN_CONFIDENCE, MIN_READ_CONFIDENCE = 0.1, 0.2  # without a reader and with one, unless the caller or the settings say otherwise
 
 
 @dataclass(frozen=True, slots=True)
