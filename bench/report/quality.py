@@ -40,9 +40,10 @@ questions and on conversations written for this project, so the LongMemEval figu
 on, but features were chosen with it in view. 99 of its 1,540 answer keys are known to be wrong.
 
 **Everyday.** Twelve people and teams, written for this project, each with a store of about a hundred dated statements. Six
-are for development, six for test; nothing was tuned on the test half. *Unanswerable* questions are about the world, presume
-something never said, or ask for an attribute never said of a known person. *AUROC*: how well the best score separates
-answerable questions from these; .5 is chance. *Calibration error*: mean distance between score and share of right hits, in
+are for development, six for test; nothing was tuned on the test half. *Unanswerable* questions are about the world
+(*unrelated*), presume something never said (*false premise*: the name of a dog, where there is no dog), or ask for an
+attribute never said of a known person. *AUROC*: how well the best score separates answerable questions from these; .5 is
+chance. *Calibration error*: mean distance between score and share of right hits, in
 ten bins. *Traps*: a later statement that replaces nothing. In brackets: 95 % intervals.
 
 **Languages.** For each language at least 20 facts and 20 questions that avoid the words of the fact, 10 questions without

@@ -1002,11 +1002,11 @@ export class Keepstone {
   metrics(): Promise<string>;
   /** The memories that answer a query, best first, each with the parts of its score. */
   recall(args: RecallBody): Promise<RecallSchema>;
-  /** Explain a record's score for a query, feature by feature, and, where it is no hit, why not. */
+  /** Explain the score of a record for a query, or why it is not recalled. */
   why(args: { "id": string } & WhyBody): Promise<Explanation>;
-  /** Memories about a query, lessons of similar tasks and the working memory as one block for a prompt: fenced, escaped, each line with its date and source, in the order they were stored, within the budget. `tokens` of the result is its size and `ids` are the memories in it. `limit` is the maximum number of memories in it; `kinds`, `tag` and `min_trust` select them as in recall(). */
+  /** A block of text for a prompt, within a token budget: memories about a query, lessons of similar tasks, and the working memory. The block is marked as data and escaped. Each line has its date and source; the order is that of storing. `tokens` of the result is its size, `ids` are the memories in it. `limit` is their maximum number; `kinds`, `tag` and `min_trust` select them as in recall(). */
   context(args: ContextBody): Promise<ContextResult>;
-  /** Instructions for a model with the memory tools, with examples and the tags in use. With a query, or while a task runs, its context follows: task, goal, steps done, memories. */
+  /** Instructions for a model that has the memory tools, with examples and the tags in use. With a query, or while a task runs, they are followed by the context: task, goal, steps done, memories. */
   systemPrompt(args?: SystemPromptBody): Promise<SystemPromptResult>;
   /** The schemas of the memory tools for a model; with the forget tool if it is allowed. */
   tools(args?: { "allow_forget"?: boolean; "format"?: "anthropic" | "openai" }): Promise<ToolsResult>;
@@ -1014,11 +1014,11 @@ export class Keepstone {
   callTool(args: { "name": string } & CallToolBody): Promise<{ [name: string]: JsonValue }>;
   /** What an agent's next request to its model shows of memory: the messages, the system prompt and the recalled block. */
   agentPrompt(args: AgentPromptBody): Promise<GatheredMemory>;
-  /** Store one memory. When this returns, the content is on disk; `action` of the receipt is what was done with it. */
+  /** Store one memory. When this returns, the content is on disk; `action` of the receipt says what was done with it. */
   remember(args: { "idempotency-key"?: (string | null) } & RememberBody): Promise<Receipt>;
   /** Records in pages, the last stored first, or with order=occurred what happened last. `filter` is a JSON object of conditions on the metadata; `key` alone selects the current record of a key. */
   list(args?: { "tag"?: (string | null); "kind"?: (string | null); "filter"?: (string | null); "key"?: (string | null); "limit"?: number; "cursor"?: (string | null); "prefix"?: (string | null); "order"?: string }): Promise<PageSchema>;
-  /** Store up to 100 memories in one transaction; an item is text or the arguments of `remember`. An item that cannot be stored is refused in its own receipt; the others are stored. */
+  /** Store up to 100 memories in one transaction. An item is a text or a dictionary of arguments of `remember`. An item that cannot be stored is refused in its own receipt; the others are stored. */
   rememberMany(args: RememberManyBody): Promise<RememberManyResult>;
   /** Change a record; earlier versions stay in its history. With If-Match, only if it still has that version. */
   update(args: { "id": string; "if-match"?: (string | null) } & UpdateBody): Promise<Receipt>;
@@ -1026,15 +1026,15 @@ export class Keepstone {
   forgetOne(args: { "id": string; "if-match"?: (string | null) }): Promise<ForgetReceipt>;
   /** A record by its id. Its ETag is its version. */
   get(args: { "id": string; "if-none-match"?: (string | null) }): Promise<Record>;
-  /** Rate a recalled memory. Each call moves its importance by 0.1, at most by 0.4 in all: what helped ranks a little higher and is kept longer. `why` shows the effect. */
+  /** Rate a recalled memory. Each call raises or lowers its importance by 0.1, at most by 0.4 in all, so a memory that helped ranks a little higher and is kept longer. `why` shows the effect. */
   feedback(args: { "id": string } & FeedbackBody): Promise<Receipt>;
-  /** Move a fact, note or value with its history to a wider scope, such as from a project to the user (`to={"agent": "default"}`) or to a team (`to={"user": "team"}`). Forgetting what it was learned from no longer erases it there. */
+  /** Move a fact, note or value with its history to a wider scope, such as from a project to the user (`to={"agent": "default"}`) or to a team (`to={"user": "team"}`). After that, forgetting what it was learned from does not erase it. */
   promote(args: { "id": string } & PromoteBody): Promise<Receipt>;
   /** Move a memory to a narrower scope, as `promote` does to a wider one. */
   demote(args: { "id": string } & DemoteBody): Promise<Receipt>;
   /** Erase one record, a key, all that came from a source or a session, or everything in this scope. */
   forget(args?: ForgetBody): Promise<ForgetReceipt>;
-  /** Save a value under a key; the old value stays in history. Any JSON value can be saved. */
+  /** Save any JSON value under a key; the old value stays in the history. */
   set(args: { "key": string } & SetBody): Promise<Receipt>;
   /** The current value of a key. */
   value(args: { "key": string }): Promise<ValueResult>;
@@ -1060,9 +1060,9 @@ export class Keepstone {
   window(args: { "session": string; "max_messages"?: (number | null); "max_tokens"?: (number | null); "summarise"?: (boolean | null); "view_messages"?: (number | null); "view_tokens"?: (number | null) }): Promise<Built>;
   /** The newest messages that contain all the words, oldest first. */
   search(args: { "session": string; "words": string; "limit"?: number }): Promise<SearchResult>;
-  /** Append an exported conversation, all of it or, if anything is wrong, nothing. How many messages: those that the policy for sensitive data refuses are left out. */
+  /** Append an exported conversation: all of it, or nothing if a message is invalid. Returns the number of messages; those that the policy for sensitive data refuses are left out. */
   importConversation(args: { "session": string } & ExportedConversationBody): Promise<ImportConversationResult>;
-  /** Store what the session came to (facts about the user, decisions, open tasks) as one memory of kind "summary" that names the messages it was made from. None if too little was said. */
+  /** Store the outcome of the session (facts about the user, decisions, open tasks) as one memory of kind "summary" that names its messages. Returns None if there are too few messages. */
   consolidate(args: { "session": string }): Promise<ConsolidateResult>;
   /** The whole conversation as plain data that JSON can hold. */
   exportConversation(args: { "session": string }): Promise<ExportedConversationBody>;
@@ -1094,43 +1094,43 @@ export class Keepstone {
   upkeepRepairIndex(): Promise<Repaired>;
   /** Empty the vector index and add every memory again. Returns their number. */
   upkeepRebuildIndex(): Promise<UpkeepRebuildIndexResult>;
-  /** Embed every record that has no vector yet; with `embedder`, move the store to that one: the new vectors are computed while the old ones serve, then the store switches in one transaction. */
+  /** Compute the vector of every record that has none. With `embedder`, compute all vectors with that embedder; the store uses the old ones until the new ones are complete, and then switches in one transaction. */
   upkeepReembed(args: (UpkeepReembedBody | null)): Promise<ReembedReport>;
   /** Check the whole store: engine, content hashes, and that text, words and vectors agree. */
   doctor(): Promise<Diagnosis>;
   /** Run a policy in every scope of the tenant, and the jobs that wait for a model there. */
   upkeepRun(args: (UpkeepRunBody | null)): Promise<RunReport>;
-  /** Archive what was neither changed nor read for `older_than` (a timedelta or seconds; a year), or with since="created" what is older than that, read or not: of these kinds, or of all but messages; values under keys only where `keyed` is set. */
+  /** Archive records that were neither changed nor read for `older_than` (a timedelta or seconds; default a year), or with since="created" all that are older, read or not. `kinds` selects the kinds (None: all but messages); values under keys are archived only if `keyed` is set. */
   upkeepAge(args: (UpkeepAgeBody | null)): Promise<ArchiveReport>;
-  /** Archive what has outlived its time to live, so that `purge` can erase it later. */
+  /** Archive records whose time to live has ended, so that `purge` can erase them later. */
   upkeepLapse(args: (UpkeepLapseBody | null)): Promise<ArchiveReport>;
   /** Archive facts below `importance` that were read at most `reads` times, and were neither changed nor read for `older_than` (a timedelta or seconds; 30 days). */
   upkeepFade(args: (UpkeepFadeBody | null)): Promise<ArchiveReport>;
-  /** Archive what exceeds `most` memories of these kinds (facts, notes, episodes, summaries): the least important, least read, longest untouched first. Values under keys stay. */
+  /** Archive the records above a maximum number (`most`) of these kinds (facts, notes, episodes, summaries): the least important, least read, longest unchanged first. Values under keys stay. */
   upkeepCap(args: UpkeepCapBody): Promise<ArchiveReport>;
-  /** Archive these records, as a person decided; unknown ids are left out. */
+  /** Archive these records by a person's decision; unknown ids are ignored. */
   upkeepArchive(args: UpkeepArchiveBody): Promise<ArchiveReport>;
   /** The archived records, the longest archived first, each with its reason and time. */
   upkeepArchived(args?: { "limit"?: number }): Promise<UpkeepArchivedResult>;
   /** Restore what one job archived, by the `ticket` of its report. Returns the restored ids. */
   upkeepUndo(args: UpkeepUndoBody): Promise<UpkeepUndoResult>;
-  /** Restore these records, unless the same was remembered again. Returns the number restored. */
+  /** Restore these records, unless the same content was stored again meanwhile. Returns the number restored. */
   upkeepRestore(args: UpkeepRestoreBody): Promise<UpkeepRestoreResult>;
-  /** Erase what has been archived for longer than `after` (a timedelta or seconds; 30 days); compacted records stay. A clock that jumped ahead is not trusted unless `trust_clock` is set. */
+  /** Erase records that have been archived for longer than `after` (a timedelta or seconds; default 30 days); originals of digests stay. If the clock has jumped ahead, nothing is erased unless `trust_clock` is set. */
   upkeepPurge(args: (UpkeepPurgeBody | null)): Promise<PurgeReport>;
-  /** Condense related memories that were not changed for `older_than` into fewer: by the model, or by their own sentences where there is none. The originals are archived for good, as parents of their digest. */
+  /** Replace groups of related memories that were not changed for `older_than` by digests, written by the model or, without one, from their own sentences. The originals are archived as parents of their digest and never purged. */
   upkeepCompact(args: (UpkeepCompactBody | null)): Promise<CompactReport>;
-  /** Check memories against newer messages, and against the probes in their metadata for which `handlers` has a function. The model that the memory was opened with, if any, looks for contradictions too. What is stale, contradicted or unsupported is added to the review list. */
+  /** Compare memories with newer messages, and run the probes in their metadata for which `handlers` has a function. If the memory was opened with a model, it looks for contradictions too. Findings are added to the review list. */
   upkeepVerify(args: (UpkeepVerifyBody | null)): Promise<VerifyReport>;
-  /** Look for duplicates, echoes, junk, secrets, what is stale, contradicted, orphaned or never recalled, without any model. With a path: in an export of mem0, Letta, LangMem or keepstone. The report's plan says what `fix` would do. */
+  /** Look for duplicates, junk and secrets, and for memories that are stale, contradicted, orphaned or never recalled. No model is used. With a path, an export of mem0, Letta, LangMem or keepstone is examined. `plan` says what `fix` would do. */
   upkeepHealth(args?: { "most"?: number }): Promise<HealthReport>;
-  /** Carry out the health report's plan, for these checks or all: archive (can be undone), redact, flag for review. */
+  /** Carry out the plan of the health report, for these checks or all: archive, redact, flag for review. */
   upkeepFix(args: (UpkeepFixBody | null)): Promise<FixReport>;
   /** The items that wait for a decision, oldest first; `state` lists decided ones ("kept", "corrected", "retired"). `after` is the number of the last item that was listed. */
   reviewList(args?: { "state"?: "open" | "kept" | "corrected" | "retired"; "limit"?: number; "after"?: number }): Promise<ReviewListResult>;
-  /** Decide about several items in the same way, "keep" or "retire"; a receipt for each, refused with the reason where the item was decided, reworded or forgotten meanwhile. */
+  /** Decide about several items in the same way, "keep" or "retire". Returns a receipt for each; it is refused, with the reason, if the item was decided, reworded or forgotten meanwhile. */
   reviewResolveMany(args: ReviewResolveManyBody): Promise<ReviewResolveManyResult>;
-  /** Decide about one item: "keep" (it is right: quarantine ends, and what would have expired unconfirmed stays), "correct" (it says `content` from now on, the old wording stays in its history) or "retire" (it is archived; upkeep.restore undoes it). */
+  /** Decide about one item: "keep" (the memory is right; its quarantine and its expiry end), "correct" (it gets the new `content`; the old wording stays in the history) or "retire" (it is archived; upkeep.restore undoes that). */
   reviewResolve(args: { "number": number } & ReviewResolveBody): Promise<Receipt>;
   /** The jobs, oldest first: waiting, running or failed. */
   jobsList(args?: { "state"?: ("waiting" | "running" | "failed" | null); "limit"?: number }): Promise<JobsListResult>;
@@ -1140,7 +1140,7 @@ export class Keepstone {
   jobsRetry(args: (JobsRetryBody | null)): Promise<JobsRetryResult>;
   /** Remove a job from the queue; its messages stay. */
   jobsDrop(args: { "number": number }): Promise<EmptySchema>;
-  /** Check that the tenant's audit log is what was written: every entry holds a hash of the one before. Keep the report's `head` in another place and pass it to a later check: a log that was rewritten as a whole is then noticed. */
+  /** Check that the tenant's audit log was not changed: every entry has a hash of the one before. Store `head` of the report in another place and pass it to a later check, to notice if the whole log was rewritten. */
   verifyAudit(args?: { "head"?: (string | null) }): Promise<ChainReport>;
   /** Compare what was known at two times: what was added, changed and removed. `until` None means now. */
   diff(args: { "since": string; "until"?: (string | null); "kinds"?: (Array<string> | null) }): Promise<Diff>;

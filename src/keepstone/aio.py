@@ -180,8 +180,8 @@ class OpensLater(Generic[Params]):
 
 
 class AsyncMemory(Threaded[Memory]):
-    """Memory for asyncio: the same verbs, awaited. The store is opened by the first call that needs it, by
-    `await AsyncMemory.open(…)`, or by `async with AsyncMemory.open(…) as memory`.
+    """The methods of Memory as coroutines. The store is opened by the first call that needs it, by `await AsyncMemory.open(…)`,
+    or by `async with AsyncMemory.open(…) as memory`.
 
         async with AsyncMemory.open("agent.db", user="dana") as memory:
             await memory.remember("Dana prefers dark mode.")"""

@@ -48,7 +48,7 @@ def _bounded(text: str) -> str:
 
 
 class KeepstoneError(Exception):
-    """Something went wrong in keepstone. No message holds sensitive data, whatever value it quotes.
+    """The base of all errors of keepstone. Messages contain no sensitive data, even if they quote a value.
 
     >>> try:
     ...     memory.update("unknown", "Dana prefers light mode.")

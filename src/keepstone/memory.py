@@ -46,7 +46,7 @@ Time = datetime | str
 
 
 class Memory:
-    """The memory of one scope: a tenant's agent and the user it works for.
+    """The memory of one scope: a tenant, an agent and a user.
 
     >>> from keepstone import Memory
     >>> with Memory.open(":memory:") as memory:
@@ -68,15 +68,14 @@ class Memory:
         embedder: Any = "auto", model: Any = None, buffer: Any = None, index: Any = None,
         settings: Settings | Mapping[str, Any] | None = None, reranker: Reranker | None = None, reembed: bool = False,
     ) -> Memory:  # fmt: skip
-        """Open a store, creating it on first use, and act in one scope of it.
+        """Open a store, which is created on first use, in one scope.
 
         `target` is a file path, ":memory:", a postgresql:// URL or a store of your own. `embedder` is a name ("auto", "static",
-        "none"), an Embedder or a function, also an async one, from texts to vectors. With `reembed`, a store with the vectors of
-        another embedder is moved to this one; without it, opening it raises EmbedderMismatch. `model` finds facts and makes
-        summaries: "anthropic:NAME", "openai:NAME", "openai:NAME@URL", "ollama:NAME", a ChatModel or a function; without one,
-        rules do. `reranker` is a function from (query, texts) to scores from 0 to 1 that reads the best hits again; without one
-        nothing is read twice.
-        Raises ConfigurationError, StoreDamaged, EmbedderMismatch.
+        "none"), an Embedder or a function, also an async one, from texts to vectors. If the store has vectors of another
+        embedder, they are computed again with `reembed`; without it EmbedderMismatch is raised. `model` extracts facts and
+        writes summaries: "anthropic:NAME", "openai:NAME", "openai:NAME@URL", "ollama:NAME", a ChatModel or a function; the
+        default is rules. `reranker` is a function from (query, texts) to scores from 0 to 1 that reorders the best hits. Raises
+        ConfigurationError, StoreDamaged, EmbedderMismatch.
 
         >>> with Memory.open("agent.db", agent="helper", user="dana") as memory:
         ...     memory.scope.user
@@ -96,8 +95,8 @@ class Memory:
         return self._scope
 
     def with_scope(self, *, tenant: str | None = None, agent: str | None = None, user: str | None = None) -> Memory:
-        """The same store seen from another scope; connections and caches are shared, so this is cheap. None keeps a part
-        of the scope as it is. Closing the view leaves the store open for the Memory it came from.
+        """The same store in another scope. Connections and caches are shared, so this is cheap. A part of the scope that is
+        None stays as it is. Closing the returned Memory leaves the store open for this one.
 
         >>> memory.with_scope(user="lee").get(receipt.id) is None
         True"""
@@ -117,10 +116,10 @@ class Memory:
         metadata: Mapping[str, Any] | None = None, ttl: timedelta | float | None = None, source: str = "user",
         session: str | None = None, occurred_at: Time | None = None, idempotency_key: str | None = None,
     ) -> Receipt:  # fmt: skip
-        """Store one memory. When this returns, the content is on disk; `action` of the receipt is what was done with it.
+        """Store one memory. When this returns, the content is on disk; `action` of the receipt says what was done with it.
 
-        Raises ValidationError for content that cannot be stored, Conflict for an idempotency key used before with
-        another body, StoreError when the store cannot write.
+        Raises ValidationError for content that cannot be stored, Conflict for an idempotency key that was used with other
+        content, StoreError if the store cannot write.
 
         >>> memory.remember("Dana is allergic to nuts.", tag="health", importance=0.9).action
         'added'"""
@@ -130,8 +129,8 @@ class Memory:
         return self._engine.writing.remember(self._scope, [request])[0]
 
     def remember_many(self, items: Iterable[str | Mapping[str, Any]]) -> list[Receipt]:
-        """Store up to 100 memories in one transaction; an item is text or the arguments of `remember`. An item that cannot be
-        stored is refused in its own receipt; the others are stored.
+        """Store up to 100 memories in one transaction. An item is a text or a dictionary of arguments of `remember`. An item
+        that cannot be stored is refused in its own receipt; the others are stored.
 
         >>> [each.action for each in memory.remember_many(["Dana has a dog.", {"content": "Lyon", "key": "user.city"}])]
         ['added', 'added']"""
@@ -142,10 +141,10 @@ class Memory:
         metadata: Mapping[str, Any] | None = None, expected_version: int | None = None, occurred_at: Time | None = None,
         tag: str | None = None,
     ) -> Receipt:  # fmt: skip
-        """Change a record; the previous version stays in its history. `occurred_at` is the time since when the new content holds
-        (None: from now on): `recall(as_of=…)` uses it, `recall(known_at=…)` still shows what was known then. A memory of
+        """Change a record; the previous version stays in its history. `occurred_at` is the time since which the new content is
+        true (None: now). `recall(as_of=…)` uses it; `recall(known_at=…)` still returns what was known then. A memory of
         importance 1 is pinned: it is never archived for its age and comes first in a context. One of importance 0 is buried: it
-        is recalled after all others. Raises NotFound, Conflict, ValidationError.
+        ranks after all others. Raises NotFound, Conflict, ValidationError.
 
         >>> memory.update(receipt.id, "Dana prefers light mode.").version
         2"""
@@ -159,26 +158,26 @@ class Memory:
     ) -> ForgetReceipt:  # fmt: skip
         """Erase one record, a key, all that came from a source or a session, or everything in this scope.
 
-        Text, words, vector and history are erased, with everything that was derived from them alone, and no byte of the text
-        stays in the file; the receipt counts what was erased where. Exactly one of the arguments is needed. Raises NotFound for
-        an unknown id or key, ValidationError for none or several arguments.
+        Text, words, vector and history are erased, with everything that was derived from them alone. No byte of the text stays
+        in the file. The receipt counts what was erased. Exactly one of the arguments is needed. Raises NotFound for an unknown
+        id or key, ValidationError for none or several arguments.
 
         >>> memory.forget(receipt.id).forgotten
         1"""
         return self._engine.eraser.forget(self._scope, id, key, source, session, everything)
 
     def feedback(self, id: str, *, helped: bool) -> Receipt:
-        """Rate a recalled memory. Each call moves its importance by 0.1, at most by 0.4 in all: what helped ranks a little higher
-        and is kept longer. `why` shows the effect. Raises NotFound.
+        """Rate a recalled memory. Each call raises or lowers its importance by 0.1, at most by 0.4 in all, so a memory that
+        helped ranks a little higher and is kept longer. `why` shows the effect. Raises NotFound.
 
         >>> memory.feedback(receipt.id, helped=True).action
         'updated'"""
         return self._engine.feedback.give(self._scope, id, helped)
 
     def promote(self, id: str, *, to: Scope | Mapping[str, str]) -> Receipt:
-        """Move a fact, note or value with its history to a wider scope, such as from a project to the user
-        (`to={"agent": "default"}`) or to a team (`to={"user": "team"}`). Forgetting what it was learned from no
-        longer erases it there. Raises NotFound, and Conflict where the other scope holds its key.
+        """Move a fact, note or value with its history to a wider scope, such as from a project to the user (`to={"agent":
+        "default"}`) or to a team (`to={"user": "team"}`). After that, forgetting what it was learned from does not erase it.
+        Raises NotFound, and Conflict if the other scope has a value under the same key.
 
         >>> memory.promote(receipt.id, to={"user": "team"}).action
         'updated'"""
@@ -206,9 +205,9 @@ class Memory:
     ) -> list[Receipt]:  # fmt: skip
         """Append the messages of a session, in order, as records of kind "message". Returns a receipt for each.
 
-        Facts are then extracted from the user's messages: by the model in the background, if there is one, else at once by rules
-        (`learned` in the receipt). `extract=False` only stores. `source` limits the trust of the messages, whatever their roles:
-        "import:…" for messages that another product has kept.
+        Facts are then extracted from the user's messages: by the model in the background, if there is one, else at once by
+        rules (`learned` in the receipt). With `extract=False` the messages are only stored. `source` limits the trust of the
+        messages, whatever their roles: use "import:…" for messages from another product.
 
         >>> [each.action for each in memory.ingest([{"role": "user", "content": "I live in Lyon."}], session="monday")]
         ['added']"""
@@ -248,10 +247,10 @@ class Memory:
         self, query: str, *, max_tokens: int = 1500, limit: int | None = None, kinds: Iterable[str] | None = None,
         tag: str | None = None, min_trust: float | None = None,
     ) -> Context:  # fmt: skip
-        """Memories about a query, lessons of similar tasks and the working memory as one block for a prompt: fenced, escaped,
-        each line with its date and source, in the order they were stored, within the budget. `tokens` of the result is its size
-        and `ids` are the memories in it. `limit` is the maximum number of memories in it; `kinds`, `tag` and `min_trust` select
-        them as in recall().
+        """A block of text for a prompt, within a token budget: memories about a query, lessons of similar tasks, and the
+        working memory. The block is marked as data and escaped. Each line has its date and source; the order is that of
+        storing. `tokens` of the result is its size, `ids` are the memories in it. `limit` is their maximum number; `kinds`,
+        `tag` and `min_trust` select them as in recall().
 
         >>> "dark mode" in memory.context("Which theme does Dana like?", max_tokens=200)
         True"""
@@ -273,7 +272,7 @@ class Memory:
 
     # -- for a model ----------------------------------------------------------------------------------------------
     def tools(self, *, allow_forget: bool = False, format: str = "anthropic") -> list[dict[str, Any]]:
-        """The memory tools' schemas for a model: recall_memory, write_memory, update_memory, and forget_memory where it is
+        """The schemas of the memory tools for a model: recall_memory, write_memory, update_memory, and forget_memory if it is
         allowed. `format` is "anthropic" or "openai".
 
         >>> [tool["name"] for tool in memory.tools()]
@@ -284,8 +283,8 @@ class Memory:
         return schemas(allow_forget, format)
 
     def call_tool(self, name: str, input: Mapping[str, Any], *, allow_forget: bool | None = None) -> dict[str, Any]:
-        """Run a memory tool that a model called, always in this Memory's scope. A problem with the input is in the result under
-        "error". `allow_forget` None: as in the last call of `tools`.
+        """Run a memory tool that a model called, always in the scope of this Memory. For invalid input the result has an
+        "error". With `allow_forget` None the value of the last call of `tools` applies.
 
         >>> [hit["content"] for hit in memory.call_tool("recall_memory", {"query": "Which theme does Dana like?"})["memories"]]
         ['Dana prefers dark mode.']"""
@@ -293,8 +292,8 @@ class Memory:
         return self._engine.toolbox.call(self._scope, name, input, may)
 
     def system_prompt(self, query: str = "", *, max_tokens: int = 1500) -> str:
-        """Instructions for a model with the memory tools, with examples and the tags in use. With a query, or while a task runs,
-        its context follows: task, goal, steps done, memories.
+        """Instructions for a model that has the memory tools, with examples and the tags in use. With a query, or while a task
+        runs, they are followed by the context: task, goal, steps done, memories.
 
         >>> "dark mode" in memory.system_prompt("Which theme does Dana like?")
         True"""
@@ -316,12 +315,12 @@ class Memory:
     ) -> Recall:  # fmt: skip
         """The memories that answer a query, best first, each with the parts of its score.
 
-        Nothing is recalled where the confidence that any memory answers is below `min_confidence` (None: the setting, 0: the
-        closest are recalled). `min_similarity` is the least relevance of a single memory (None: the default, 0: no limit,
+        If the confidence that any memory answers is below `min_confidence`, the result is empty (None: the setting, 0: the
+        closest memories are returned). `min_similarity` is the minimum relevance of each hit (None: the default, 0: no minimum,
         whatever the confidence). `as_of` recalls what was true then, `known_at` what was known then. Times in the query such as
-        "last week" are relative to `asked_at` (None: now). `also` are further scopes whose memories are ranked with these, such
-        as {"user": "team"}; a part that is left out is this memory's own, and `hit.record.scope` is where a hit is from. Raises
-        ValidationError.
+        "last week" are relative to `asked_at` (None: now). `also` names further scopes that are ranked together with this one,
+        such as {"user": "team"}; a part that is left out is as in this scope, and `hit.record.scope` says where a hit is from.
+        Raises ValidationError.
 
         >>> [hit.content for hit in memory.recall("Which theme does Dana like?", limit=3)]
         ['Dana prefers dark mode.']"""
@@ -336,7 +335,7 @@ class Memory:
         return recall_together(self._engine.recalling, (self._scope, *other_scopes(self._scope, also)), asked)
 
     def get(self, id: str | None = None, *, key: str | None = None) -> Record | None:
-        """One record by its id, or the current record of a key; None where there is none.
+        """One record by its id, or the current record of a key; None if there is none.
 
         >>> memory.get(receipt.id).content
         'Dana prefers dark mode.'"""
@@ -346,8 +345,8 @@ class Memory:
         self, *, tag: str | None = None, kind: str | None = None, filter: Mapping[str, Any] | None = None, limit: int = 20,
         cursor: str | None = None, prefix: str | None = None, order: str = "stored",
     ) -> Page:  # fmt: skip
-        """Records a page at a time, the last stored first, or with order="occurred" by the time they happened; with `prefix`,
-        those whose ids begin with it. Raises ValidationError for a cursor of another query or scope.
+        """A page of records, the last stored first, or with order="occurred" the last that happened first. With `prefix`, only
+        ids that begin with it. Raises ValidationError for a cursor of another query or scope.
 
         >>> [record.content for record in memory.list(kind="fact", limit=10)]
         ['Dana prefers dark mode.']"""
@@ -361,7 +360,7 @@ class Memory:
         return self._engine.reading.history(self._scope, id)
 
     def why(self, query: str, id: str) -> Explanation:
-        """Explain a record's score for a query, feature by feature, and, where it is no hit, why not. Raises NotFound.
+        """Explain the score of a record for a query, or why it is not recalled. Raises NotFound.
 
         >>> memory.why("Which theme does Dana like?", receipt.id).rank
         1"""
@@ -413,15 +412,15 @@ class Memory:
 
     # -- the key-value tier ---------------------------------------------------------------------------------------
     def set(self, key: str, value: Any, *, tag: str = "general") -> Receipt:
-        """Save a value under a key; the old value stays in history. Any JSON value can be saved.
+        """Save any JSON value under a key; the old value stays in the history.
 
         >>> memory.set("user.languages", ["French", "English"]).action
         'added'"""
         return self._engine.values.set(self._scope, key, value, tag)
 
     def value(self, key: str | None = None, default: Any = None, *, tag: str | None = None) -> Any:
-        """The current value of a key, or the default. With `tag` instead of a key: a dictionary of the values of every key with
-        this tag, the last updated first.
+        """The current value of a key, or the default. With `tag` in place of a key: a dictionary of all keys with this tag and
+        their values, the last updated first.
 
         >>> memory.value("user.languages", default=[])
         []"""
@@ -443,17 +442,17 @@ class Memory:
         """Write the scope as JSONL, a record with its history on each line. Returns the number of lines.
 
         With `everything`: all that is stored about this user in this tenant, with every agent: memories and their history,
-        states, jobs, reviews, audit entries. It answers access requests and cannot be imported. The file is not encrypted: of an
-        encrypted store it is written only with `plaintext`.
+        states, jobs, reviews, audit entries. Such a file is for access requests and cannot be imported. The file is not
+        encrypted; for an encrypted store it is written only with `plaintext`.
 
         >>> memory.export("dana.jsonl")
         1"""
         return self._engine.transfer.export(self._scope, path, everything, plaintext, progress)
 
     def import_(self, path: Path, *, source: str | None = None, progress: Progress | None = None) -> ImportReport:
-        """Read an export into this scope: all lines or, if any is bad, none. Records that exist are skipped. Sources stay as the
-        file has them, none trusted more than its class, and text that reads like instructions is quarantined whatever source the
-        file names. With `source`, you vouch for the file, and all of it has that source.
+        """Import an export into this scope: all lines, or none if one is invalid. Records that exist are skipped. Sources are
+        those of the file, with the trust of their channel at most. Text that reads like instructions is quarantined, whatever
+        source the file names. `source` replaces the sources of the file: use it for a file that you trust.
 
         >>> lines = memory.export("dana.jsonl")
         >>> memory.with_scope(user="lee").import_("dana.jsonl").added

@@ -83,7 +83,7 @@ def sync(
     plaintext: bool = False,
     embedder: Any = "auto",
 ) -> SyncReport:
-    """Bring the scope of a memory and a target to the same state.
+    """Synchronise the scope of a memory with a target, in both directions.
 
     The target is a path or a postgresql:// URL of another store (the same scope there), the http(s):// URL of a server (the key
     is in KEEPSTONE_KEY), an existing folder that another program synchronises, or an open Memory or Client. Only what changed

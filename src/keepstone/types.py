@@ -56,7 +56,7 @@ def _clean(value: str, what: str, empty: bool) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Who owns a record. Compared exactly (NFC); two scopes never see each other's records.
+    """The owner of a record: a tenant, an agent and a user. Names are compared exactly, after Unicode normalisation (NFC).
 
     >>> Scope(agent="helper", user="dana")
     Scope(tenant='local', agent='helper', user='dana')"""
@@ -84,9 +84,9 @@ FOREIGN_REQUESTS = Scope("keepstone.keys", "requests", "")  # whose audit log ho
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One memory. `key` names a value that later writes supersede; `parents` are the ids it was derived from; `blocks` are
-    those of a message that is more than text, whose content is then their text; `sensitive` are the kinds of sensitive data
-    that were noticed in it and kept.
+    """One memory. `key` names a value that later writes replace. `parents` are the ids of the records it was derived from.
+    `blocks` are the content blocks of a message that is more than text; `content` is then their text. `sensitive` names the
+    kinds of sensitive data that were found in it and kept.
 
     >>> record = memory.get(receipt.id)
     >>> record.kind, record.tag, record.version, record.source
@@ -127,8 +127,8 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One message of a conversation, in the shape the Messages API takes: its content is text or a list of blocks. `name` is
-    who spoke, where known; `id` is that of its record, once it is stored.
+    """One message of a conversation, in the form of Anthropic's Messages API: its content is text or a list of blocks. `name`
+    is the speaker, if known. `id` is the id of its record once it is stored.
 
     >>> Message("user", "I live in Lyon.", name="Dana")["content"]
     'I live in Lyon.'"""
@@ -196,8 +196,8 @@ class Passage:
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A recalled record with the parts of its score by name. Of a text longer than a passage (2,000 characters) the record holds
-    the passage that fits the question best, and `passage` says where it stands in the text; `get` returns the whole text.
+    """A recalled record with its score and the parts of the score by name (`signals`). Of a text of more than 2,000 characters
+    the record has only the best passage, and `passage` is its position; `get` returns the whole text.
 
     >>> hit = memory.recall("Which theme does Dana like?")[0]
     >>> hit.content, hit.score > 0.5
@@ -220,8 +220,9 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class Recall(Sequence[Hit]):
-    """What a recall found, best first; a sequence of Hit. `left_out` counts hits that the token budget cut, `cut` has
-    their ids, best first; `notes` says in words where the answer is weaker than usual (the embedder failed, for instance).
+    """The result of a recall: a sequence of Hit, best first. `confidence` is the probability that any of them answers.
+    `left_out` is the number of hits that did not fit into the token budget, and `cut` has their ids. `notes` says why the
+    result may be weaker than usual, for example because the embedder failed.
 
     >>> found = memory.recall("Which theme does Dana like?")
     >>> len(found), found.confidence > 0.5
@@ -287,10 +288,10 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """The result of a write. `id` is the record that now holds the content; `reasons` say why, in words; `learned` are ids of
-    facts that were found in it at once; `usage` is what a model took for it, where one was asked; `retry_after` are the seconds
-    after which a write that a limit refused can be tried again. `may_replace` names earlier records that the content may replace:
-    they stay as they are, recall puts the new one before them, and `upkeep.verify` lists them for review.
+    """The result of a write. `action` says what was done, `id` is the record that now holds the content, and `reasons` explain
+    it in words. `learned` has the ids of facts that were learned at once. `usage` is what a model used, if one was asked.
+    `retry_after` is the number of seconds after which a write that a limit refused can be repeated. `may_replace` names earlier
+    records that the content may replace, with probabilities; they are not changed.
 
     >>> memory.remember("Dana prefers dark mode.").action
     'duplicate'"""

@@ -174,6 +174,16 @@ def test_tests_that_the_threat_model_names_are_there() -> None:
     assert [name for name in named_there if not (ROOT / "tests" / name).exists()] == []
 
 
+def test_modules_that_the_architecture_names_are_there() -> None:
+    text = (DOCS / "architecture.md").read_text(encoding="utf-8")
+    text += "".join((DOCS / "images" / f"{path}-path.svg").read_text(encoding="utf-8") for path in ("write", "read"))
+    named_there = set(re.findall(r"\b([a-z_]+(?:/[a-z_]+)*\.py)\b", text))
+    assert len(named_there) > 15
+    modules = {str(path.relative_to(ROOT / "src" / "keepstone")) for path in (ROOT / "src" / "keepstone").rglob("*.py")}
+    known = modules | {name.split("/", 1)[1] for name in modules if name.startswith("recall/")}
+    assert named_there - known == set()
+
+
 def test_the_quickstart_names_every_extra() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     rows = re.findall(r"^\| (`.*?) \|", (DOCS / "quickstart.md").read_text(encoding="utf-8"), re.MULTILINE)

@@ -19,7 +19,7 @@ from keepstone.types import Receipt
 
 
 class MemoryAgent:
-    """A model that remembers: `chat` answers a user, `run` works on a task with tools. Both learn across restarts.
+    """A model with a memory: `chat` answers a user, `run` works on a task with tools. Both store what they learn.
 
     >>> agent = MemoryAgent(memory, lambda prompt: "Noted.", strategy="buffer")  # or "anthropic:NAME", "openai:NAME"
     >>> str(agent.chat("My name is Dana.", session="monday"))
@@ -78,28 +78,28 @@ class MemoryAgent:
 
     # -- talking --------------------------------------------------------------------------------------------------
     def chat(self, text: str, *, session: str = "default") -> Reply:
-        """Answer what a user says in a session. Raises ModelError if the model cannot answer; memory never stands in the way.
+        """Answer a user in a session. If the memory fails, the turn goes on without it. Raises ModelError if the model fails.
 
         >>> str(agent.chat("I prefer dark mode.", session="monday"))
         'Noted.'"""
         return effects.run(self._chat(text, session), self._model)
 
     async def achat(self, text: str, *, session: str = "default") -> Reply:
-        """The same as `chat`, on an event loop.
+        """`chat` as a coroutine.
 
         >>> str(asyncio.run(agent.achat("I prefer dark mode.")))
         'Noted.'"""
         return await effects.run_async(self._chat(text, session), self._model)
 
     def stream(self, text: str, *, session: str = "default") -> effects.Stream[Reply]:
-        """The answer piece by piece: iterate over it; its `reply` is there at the end.
+        """Answer piece by piece: iterate over the result. After that, its `reply` is the whole reply.
 
         >>> "".join(agent.stream("I prefer dark mode."))
         'Noted.'"""
         return effects.Stream(self._chat(text, session), self._model)
 
     def astream(self, text: str, *, session: str = "default") -> effects.AsyncStream[Reply]:
-        """The same as `stream`, with `async for`.
+        """`stream` for `async for`.
 
         >>> async def answer(text):
         ...     return [piece async for piece in agent.astream(text)]
@@ -108,7 +108,7 @@ class MemoryAgent:
         return effects.AsyncStream(self._chat(text, session), self._model)
 
     def consolidate(self, session: str = "default") -> Receipt | None:
-        """Store what a session came to, when it is over; None if too little was said.
+        """Store the outcome of a session as a summary; None if there are too few messages.
 
         >>> agent.consolidate("monday") is None
         True"""
@@ -116,16 +116,17 @@ class MemoryAgent:
 
     # -- working --------------------------------------------------------------------------------------------------
     def run(self, task: str, *, goal: str | None = None, check: Check | None = None) -> Outcome:
-        """Work on a task with the tools until the model ends its turn, or `max_steps` are done. Each step is kept, and how it
-        ended becomes an episode that similar tasks begin with. `check` is a function of the model's account that says whether
-        the task was done: False, a text with the reason, or an exception mean that it was not. Without one the model reports.
+        """Work on a task with the tools until the model ends its turn, or `max_steps` are done. Each step is stored, and the
+        outcome becomes an episode that similar tasks start with. `check` is a function that gets the model's account and says
+        whether the task was done: False, a text with the reason, or an exception means that it was not. By default the model
+        decides.
 
         >>> agent.run("Book a table", check=lambda account: "Noted" in account).success
         True"""
         return effects.run(self._task(task, goal, check), self._model)
 
     async def arun(self, task: str, *, goal: str | None = None, check: Check | None = None) -> Outcome:
-        """The same as `run`, on an event loop.
+        """`run` as a coroutine.
 
         >>> asyncio.run(agent.arun("Book a table", check=lambda account: "the table is taken")).success
         False"""

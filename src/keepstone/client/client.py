@@ -156,14 +156,14 @@ class RemoteMemory(RemoteVerbs):
 
 
 class Client(RemoteMemory, Synchronous):
-    """A memory on a server: the verbs of Memory over HTTP.
+    """A memory on a server: the methods of Memory over HTTP.
 
         with Client("http://127.0.0.1:8700", "ks_…") as memory:
             memory.remember("Dana prefers dark mode.")
 
-    The key says whose memory it is. A key that is bound to no agent may name one; a service key names the user it acts for.
-    The same values are returned and the same errors raised as by the library, and also AccessError where the key may not do
-    something and ServerError where the server cannot be reached. Requests that may be repeated without harm are sent again."""
+    The key decides which scope is used. With a key that is not bound to an agent you may name the agent, with a service key
+    also the user. Values and errors are those of Memory. In addition, AccessError is raised if the key lacks a right, and
+    ServerError if the server cannot be reached. Requests that can be repeated safely are sent again after a failure."""
 
     def __init__(
         self,
@@ -206,12 +206,12 @@ class Client(RemoteMemory, Synchronous):
 
 
 class AsyncClient(RemoteMemory, Asynchronous):
-    """A memory on a server, for asyncio: the verbs of AsyncMemory over HTTP, without threads.
+    """A memory on a server, for asyncio: the methods of AsyncMemory over HTTP, without threads.
 
         async with AsyncClient("http://127.0.0.1:8700", "ks_…") as memory:
             await memory.remember("Dana prefers dark mode.")
 
-    `async with` and `await` ask the server whose memory it is. What holds for Client holds here."""
+    `async with` and `await` ask the server for the scope of the key. Otherwise it behaves like Client."""
 
     def __init__(
         self,

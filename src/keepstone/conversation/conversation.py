@@ -79,8 +79,8 @@ class Conversation:
         return self._session
 
     def add(self, /, role: str, content: str | Sequence[Mapping[str, Any]], **metadata: Any) -> Receipt:
-        """Store a message: text, or blocks as the Messages API has them (images by reference). `name=` is who spoke and `at=`
-        when, where it was not just now; everything else is kept with it as metadata. Raises ValidationError, TooLarge.
+        """Store a message: text, or content blocks of Anthropic's Messages API (images by reference). `name=` is the speaker,
+        `at=` the time (default: now). All other named arguments are stored as metadata. Raises ValidationError, TooLarge.
 
         >>> conversation.add("user", "I live in Lyon.", name="Dana").action
         'added'"""
@@ -89,15 +89,15 @@ class Conversation:
         return self._learner.ingest(self._scope, [message], self._session)[0]
 
     def messages(self, *, max_tokens: int | None = None, max_messages: int | None = None) -> list[ModelMessage]:
-        """What to send to a model: the summary of the older part in front, where there is one, then the recent messages as they
-        were. Never more than the limits, never beginning with a tool result whose use is missing.
+        """The messages to send to a model: the summary of the older part, if there is one, then the recent messages unchanged.
+        The result keeps to the limits and never begins with a tool result whose tool use is missing.
 
         >>> conversation.messages(max_tokens=2000)
         [{'role': 'user', 'content': 'Hello.'}, {'role': 'assistant', 'content': 'Good morning, Dana.'}]"""
         return [ModelMessage(each) for each in self.build(max_tokens=max_tokens, max_messages=max_messages).messages]
 
     def build(self, *, max_tokens: int | None = None, max_messages: int | None = None) -> Built:
-        """The same with the ids of the messages, the tokens they take, and what a model took for a summary.
+        """The messages as `messages()` returns them, with their ids, their tokens, and what a model used for the summary.
 
         >>> len(conversation.build(max_messages=10).ids)
         2"""
@@ -106,14 +106,14 @@ class Conversation:
         return self._window_builder.build(self._scope, self._session, self._limits, view=view)
 
     def tokens(self) -> int:
-        """About how many tokens `messages()` takes.
+        """The approximate number of tokens of `messages()`.
 
         >>> conversation.tokens() < 50
         True"""
         return self.build().tokens
 
     def summary(self) -> str:
-        """The summary of the older part; "" while everything fits the window.
+        """The summary of the older part; "" while all messages fit.
 
         >>> conversation.summary()
         ''"""
@@ -129,7 +129,7 @@ class Conversation:
         return [message_of_record(record) for _, record in found]
 
     def search(self, words: str, *, limit: int = 20) -> list[Message]:
-        """The newest messages in which all the words stand, oldest first; capitals and endings do not matter. A part of a word or
+        """The newest messages that contain all these words, oldest first, whatever their case and endings. A part of a word or
         of a number does not match.
 
         >>> [message.role for message in conversation.search("morning")]
@@ -147,8 +147,8 @@ class Conversation:
         return found[::-1]
 
     def consolidate(self) -> Receipt | None:
-        """Store what the session came to (facts about the user, decisions, open tasks) as one memory of kind "summary" that
-        names the messages it was made from. None if too little was said.
+        """Store the outcome of the session (facts about the user, decisions, open tasks) as one memory of kind "summary" that
+        names its messages. Returns None if there are too few messages.
 
         >>> conversation.consolidate() is None
         True"""
@@ -165,8 +165,8 @@ class Conversation:
         return {"keepstone": FORMAT, "session": self._session, "messages": messages, "summary": shown}
 
     def import_(self, data: Mapping[str, Any] | str) -> int:
-        """Append an exported conversation, all of it or, if anything is wrong, nothing. How many messages: those that the policy
-        for sensitive data refuses are left out.
+        """Append an exported conversation: all of it, or nothing if a message is invalid. Returns the number of messages; those
+        that the policy for sensitive data refuses are left out.
 
         >>> memory.conversation("copy").import_(conversation.export())
         2"""
@@ -221,9 +221,8 @@ class Conversations:
     def __call__(self, session: str, **limits: Any) -> Conversation:
         """One session's messages, and what a model is given of them.
 
-        Limits: `max_messages` and `max_tokens` of what a model is given, `counter` (a function that counts a text's tokens),
-        `model` (for summaries; None: the memory's own, or extracted sentences), `summarise` (False: older messages are only
-        left out).
+        `max_messages` and `max_tokens` limit what a model is given. `counter` is a function that counts the tokens of a text.
+        `model` writes summaries (None: the memory's model, else sentences are selected). `summarise=False` makes no summary.
 
         >>> conversation = memory.conversation("monday", max_tokens=4000)
         >>> conversation.session

@@ -141,14 +141,14 @@ def import_from(
     each: Callable[[Outcome], None] | None = None,
     progress: Progress | None = None,
 ) -> ImportSummary:
-    """Import an export of another system into a memory, or into the memory of a Client.
+    """Import an export of another system into a Memory or a Client.
 
-    `format` is auto or one of FORMATS. Every entry counts as said by
-    "import:<format>", unless `source` names something else. `users`: "one" refuses a file with the memories of several users,
-    "each" uses a scope per user (of Letta: per agent, of coding agents: per project), "all" puts all of them into this scope.
-    None: each project of a coding agent has a scope, of other systems one. `learn` counts what was said as the words of those who
-    said it and looks for facts in it, as hooks do. `each` is called with every outcome, `progress` with (done, total). `fields`
-    maps fields of a memory to columns of CSV or JSON: {"content": "note"}. Running it again adds only what is new.
+    `format` is auto or one of FORMATS. The source of every entry is "import:<format>", unless `source` names another. `users`:
+    "one" refuses a file with the memories of several users, "each" imports each user into a scope of its own (Letta: each
+    agent, coding agents: each project), "all" imports all of them into this scope; None is "each" for coding agents and "one"
+    for other systems. With `learn`, messages count as the user's own words and facts are learned from them. `each` is called
+    with every outcome, `progress` with (done, total). `fields` maps fields of a memory to columns of CSV or JSON: {"content":
+    "note"}. A second call adds only what is new.
 
     Raises ConfigurationError for a path that cannot be read, ValidationError for invalid options, and what the verbs of a memory
     raise; an invalid entry is in the summary.

@@ -56,13 +56,13 @@ _BARE = "_keepstone_bare"  # the attribute of a wrapped client with the original
 def wrap(
     client: C, memory: Any, *, session: str | None = None, max_tokens: int = 1500, save: bool = True, place: str = "system"
 ) -> C:
-    """A client that remembers: what is known about the user's last message goes into each request, and the turns are kept.
+    """Add a memory to a client: what is known about the user's last message is added to each request, and the turns are stored.
 
-    `client` is an official OpenAI or Anthropic client, for asyncio or not; it stays as it is. `memory` is a Memory, AsyncMemory
-    or Client; `memory.with_scope(user="dana")` for one user's. `session` names the conversation that turns are kept in; None: a
-    new one. `max_tokens` is the budget of what is known, 0 for nothing. `save=False` keeps no turn. `place` says where what is
-    known stands: with the instructions ("system"), or in front of the user's last words ("user").
-    Raises ConfigurationError, ValidationError.
+    `client` is an official OpenAI or Anthropic client, for asyncio or not; it is not changed. `memory` is a Memory, AsyncMemory
+    or Client, for one user for example `memory.with_scope(user="dana")`. `session` names the conversation that the turns are
+    stored in; None: a new one. `max_tokens` is the budget for memories; 0 adds none. `save=False` stores nothing. `place` is
+    where the memories are put: with the instructions ("system"), or in front of the user's last message ("user"). Raises
+    ConfigurationError, ValidationError.
 
         client = wrap(OpenAI(), memory, session="monday")
         client.chat.completions.create(model="gpt-5", messages=[{"role": "user", "content": "Which theme do I like?"}])"""

@@ -54,8 +54,8 @@ class Audit:
         return self._lookups.audit(self._scope, since, limit)
 
     def verify(self, *, head: str | None = None) -> ChainReport:
-        """Check that the tenant's audit log is what was written: every entry holds a hash of the one before. Keep the report's
-        `head` in another place and pass it to a later check: a log that was rewritten as a whole is then noticed.
+        """Check that the tenant's audit log was not changed: every entry has a hash of the one before. Store `head` of the
+        report in another place and pass it to a later check, to notice if the whole log was rewritten.
 
         >>> memory.audit.verify().whole
         True"""

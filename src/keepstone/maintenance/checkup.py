@@ -66,8 +66,8 @@ class HealthChecker(Retention):
         most: int = 100,
         progress: Progress | None = None,
     ) -> HealthReport:
-        """Look for duplicates, echoes, junk, secrets, what is stale, contradicted, orphaned or never recalled, without any model.
-        With a path: in an export of mem0, Letta, LangMem or keepstone. The report's plan says what `fix` would do.
+        """Look for duplicates, junk and secrets, and for memories that are stale, contradicted, orphaned or never recalled. No
+        model is used. With a path, an export of mem0, Letta, LangMem or keepstone is examined. `plan` says what `fix` would do.
 
         >>> memory.upkeep.health().score
         100"""
@@ -80,7 +80,7 @@ class HealthChecker(Retention):
         return examine(items, now=self._clock(), find=self._find, redacts=self._redacts, most=most, progress=progress)
 
     def fix(self, *, checks: Collection[str] | None = None, dry_run: bool = False) -> FixReport:
-        """Carry out the health report's plan, for these checks or all: archive (can be undone), redact, flag for review.
+        """Carry out the plan of the health report, for these checks or all: archive, redact, flag for review.
 
         >>> memory.upkeep.fix(checks=["duplicates"], dry_run=True).archived
         0"""

@@ -81,9 +81,9 @@ class Retention:
         keyed: bool = False,
         dry_run: bool = False,
     ) -> ArchiveReport:
-        """Archive what was neither changed nor read for `older_than` (a timedelta or seconds; a year), or with since="created"
-        what is older than that, read or not: of these kinds, or of all but messages; values under keys only where `keyed` is
-        set.
+        """Archive records that were neither changed nor read for `older_than` (a timedelta or seconds; default a year), or with
+        since="created" all that are older, read or not. `kinds` selects the kinds (None: all but messages); values under keys
+        are archived only if `keyed` is set.
 
         >>> memory.upkeep.age(older_than=timedelta(days=365), dry_run=True).ids
         ()"""
@@ -98,7 +98,7 @@ class Retention:
         )
 
     def lapse(self, *, dry_run: bool = False) -> ArchiveReport:
-        """Archive what has outlived its time to live, so that `purge` can erase it later.
+        """Archive records whose time to live has ended, so that `purge` can erase them later.
 
         >>> memory.upkeep.lapse().ids
         ()"""
@@ -120,8 +120,8 @@ class Retention:
         return self._archive(self._store.retention.faded(self._scope, importance, reads, before), "faded", dry_run)
 
     def cap(self, most: int, *, kinds: Iterable[str] | None = None, dry_run: bool = False) -> ArchiveReport:
-        """Archive what exceeds `most` memories of these kinds (facts, notes, episodes, summaries): the least important, least
-        read, longest untouched first. Values under keys stay.
+        """Archive the records above a maximum number (`most`) of these kinds (facts, notes, episodes, summaries): the least
+        important, least read, longest unchanged first. Values under keys stay.
 
         >>> memory.upkeep.cap(10_000, dry_run=True).ids
         ()"""
@@ -132,7 +132,7 @@ class Retention:
         return self._archive(self._store.retention.excess(self._scope, most, chosen), "capped", dry_run)
 
     def archive(self, ids: Iterable[str]) -> ArchiveReport:
-        """Archive these records, as a person decided; unknown ids are left out.
+        """Archive these records by a person's decision; unknown ids are ignored.
 
         >>> memory.upkeep.archive([receipt.id]).ids == (receipt.id,)
         True"""
@@ -169,7 +169,7 @@ class Retention:
         return tuple(self._store.retention.undo(self._scope, stored))
 
     def restore(self, ids: Iterable[str]) -> int:
-        """Restore these records, unless the same was remembered again. Returns the number restored.
+        """Restore these records, unless the same content was stored again meanwhile. Returns the number restored.
 
         >>> report = memory.upkeep.archive([receipt.id])
         >>> memory.upkeep.restore(report.ids)
@@ -198,8 +198,8 @@ class Retention:
         dry_run: bool = False,
         trust_clock: bool = False,
     ) -> PurgeReport:
-        """Erase what has been archived for longer than `after` (a timedelta or seconds; 30 days); compacted records stay. A clock
-        that jumped ahead is not trusted unless `trust_clock` is set.
+        """Erase records that have been archived for longer than `after` (a timedelta or seconds; default 30 days); originals of
+        digests stay. If the clock has jumped ahead, nothing is erased unless `trust_clock` is set.
 
         >>> memory.upkeep.purge(after=timedelta(days=90), dry_run=True).ids
         ()"""

@@ -61,9 +61,8 @@ class ReviewList:
         return sum(1 for _ in self)
 
     def resolve(self, number: int, decision: Decision, *, content: str | None = None, by: str = "user") -> Receipt:
-        """Decide about one item: "keep" (it is right: quarantine ends, and what would have expired unconfirmed stays), "correct"
-        (it says `content` from now on, the old wording stays in its history) or "retire" (it is archived; upkeep.restore undoes
-        it).
+        """Decide about one item: "keep" (the memory is right; its quarantine and its expiry end), "correct" (it gets the new
+        `content`; the old wording stays in the history) or "retire" (it is archived; upkeep.restore undoes that).
 
         Raises NotFound for a number that is not open, Conflict if the memory was reworded since it was flagged.
 
@@ -87,8 +86,8 @@ class ReviewList:
         return receipt
 
     def resolve_many(self, numbers: Sequence[int], decision: Decision, *, by: str = "user") -> Sequence[Receipt]:
-        """Decide about several items in the same way, "keep" or "retire"; a receipt for each, refused with the reason where the
-        item was decided, reworded or forgotten meanwhile.
+        """Decide about several items in the same way, "keep" or "retire". Returns a receipt for each; it is refused, with the
+        reason, if the item was decided, reworded or forgotten meanwhile.
 
         >>> memory.review.resolve_many([item.number for item in memory.review], "retire")
         []"""

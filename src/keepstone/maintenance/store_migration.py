@@ -34,10 +34,10 @@ def move_store(
     settings: Settings | Mapping[str, Any] | None = None,
     progress: Progress | None = None,
 ) -> Moved:
-    """Move a whole store, or one tenant of it, into an empty one: files and URLs in either direction.
+    """Copy a whole store, or one tenant of it, into an empty store. Both may be files or URLs.
 
-    Neither store may be written to meanwhile. If it is interrupted, the same call goes on; when it returns, every row has been
-    compared. A tenant that is named goes alone, with what was done to the whole store.
+    Neither store may be written to meanwhile. After an interruption, the same call continues. When it returns, every row has
+    been compared. With `tenant`, only this tenant is copied, with the audit log of operations on the whole store.
 
     >>> memory.backup("old.db")
     >>> move_store("old.db", "new.db").records

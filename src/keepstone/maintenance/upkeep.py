@@ -77,8 +77,8 @@ class Upkeep(HealthChecker):
 
     # -- by a policy ----------------------------------------------------------------------------------------------
     def run(self, policy: Policy = None, *, dry_run: bool = False, progress: Progress | None = None) -> RunReport:
-        """Run a policy in every scope of the store, and process the jobs that wait for a model. The policy is a dictionary, a
-        TOML file, or None for the default. Of several processes one runs it; in the others the report's `ran` is False.
+        """Run the jobs of a policy in every scope of the store, and the jobs that wait for a model. The policy is a dictionary,
+        a TOML file, or None for the default. Of several processes only one runs it; in the others `ran` of the report is False.
 
         >>> memory.upkeep.run({"fade_days": 30, "purge_days": 90}, dry_run=True).ran
         True"""
@@ -86,7 +86,7 @@ class Upkeep(HealthChecker):
 
     def schedule(self, policy: Policy = None, *, every: timedelta | float = 86_400) -> Scheduler:
         """Run a policy once in each period (a timedelta or seconds) in a thread of this process, until the memory is closed or
-        the scheduler stopped. Of several processes on one store one runs it in each period.
+        the scheduler stopped. If several processes do this on one store, one of them runs it in each period.
 
         >>> scheduler = memory.upkeep.schedule(every=3600)
         >>> scheduler.stop()"""
@@ -106,8 +106,8 @@ class Upkeep(HealthChecker):
         dry_run: bool = False,
         progress: Progress | None = None,
     ) -> CompactReport:
-        """Condense related memories that were not changed for `older_than` into fewer: by the model, or by their own sentences
-        where there is none. The originals are archived for good, as parents of their digest.
+        """Replace groups of related memories that were not changed for `older_than` by digests, written by the model or,
+        without one, from their own sentences. The originals are archived as parents of their digest and never purged.
 
         >>> memory.upkeep.compact(older_than=timedelta(days=90), dry_run=True).groups
         ()"""
@@ -123,9 +123,8 @@ class Upkeep(HealthChecker):
         dry_run: bool = False,
         progress: Progress | None = None,
     ) -> VerifyReport:
-        """Check memories against newer messages, and against the probes in their metadata for which `handlers` has a function.
-        The model that the memory was opened with, if any, looks for contradictions too. What is stale, contradicted or
-        unsupported is added to the review list.
+        """Compare memories with newer messages, and run the probes in their metadata for which `handlers` has a function. If
+        the memory was opened with a model, it looks for contradictions too. Findings are added to the review list.
 
         >>> memory.upkeep.verify(dry_run=True).flags
         ()"""
@@ -134,10 +133,10 @@ class Upkeep(HealthChecker):
         )
 
     def reembed(self, *, embedder: Any = None, progress: Progress | None = None) -> ReembedReport:
-        """Embed every record that has no vector yet; with `embedder`, move the store to that one: the new vectors are computed
-        while the old ones serve, then the store switches in one transaction.
+        """Compute the vector of every record that has none. With `embedder`, compute all vectors with that embedder; the store
+        uses the old ones until the new ones are complete, and then switches in one transaction.
 
-        An interrupted call continues where it stopped.
+        After an interruption the next call continues.
 
         >>> memory.upkeep.reembed().embedded
         0"""

@@ -189,7 +189,7 @@ _EXPLAINED = 3
 
 
 def assert_recalls(memory: Held, query: str, *texts: str, within: int = 5, **options: Any) -> tuple[Hit, ...]:
-    """Each text stands in one of the first `within` memories that are recalled; `options` are recall's own. The hits.
+    """Assert that each text is in one of the first `within` memories that are recalled, and return the hits.
 
     >>> hits = assert_recalls(memory, "Which theme does Dana like?", "dark mode", within=3)"""
     __tracebackhide__ = True
@@ -206,7 +206,7 @@ def assert_recalls(memory: Held, query: str, *texts: str, within: int = 5, **opt
 
 
 def assert_not_recalled(memory: Held, query: str, *texts: str, **options: Any) -> None:
-    """No memory that is recalled has any of these texts in it; without a text: nothing is recalled at all.
+    """Assert that no recalled memory contains any of these texts; without a text: that nothing is recalled.
 
     >>> assert_not_recalled(memory, "What is the capital of Peru?")"""
     __tracebackhide__ = True
@@ -221,8 +221,8 @@ def assert_not_recalled(memory: Held, query: str, *texts: str, **options: Any) -
 
 
 def assert_isolated(memory: Held, others: Held | Iterable[Held], *queries: str, **options: Any) -> None:
-    """Others see nothing of what these questions recall: not by asking, not by id, not in a context. That something is recalled
-    at all is asserted too; without it the test would prove nothing.
+    """Assert that `others` see nothing of what these questions recall: not by recall, by id or in a context. The questions must
+    recall something; otherwise the test would prove nothing.
 
     >>> assert_isolated(memory, memory.with_scope(user="lee"), "Which theme does Dana like?")"""
     __tracebackhide__ = True
@@ -241,7 +241,7 @@ def assert_isolated(memory: Held, others: Held | Iterable[Held], *queries: str, 
 
 
 def assert_within_budget(memory: Held, query: str, max_tokens: int, *texts: str) -> str:
-    """The context of a question has at most so many tokens, and each text is in it. The context.
+    """Assert that the context of a question has at most this many tokens and contains each text, and return the context.
 
     >>> block = assert_within_budget(memory, "Which theme does Dana like?", 200, "dark mode")"""
     __tracebackhide__ = True

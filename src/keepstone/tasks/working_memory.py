@@ -32,7 +32,7 @@ _FIELDS = ("task", "task_id", "goal", "subgoals", "results", "thoughts", "variab
 
 
 class WorkingMemory:
-    """The task under way: its goal and subgoals, results by name, thoughts, variables.
+    """The state of the current task: its goal and subgoals, results by name, thoughts, variables.
 
     >>> working = memory.working
     >>> working.start("Book a table", goal="a table for two")
