@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,8 +27,7 @@ _COMMON_RECORDS = 2000  # a related word in more records than this, and in more 
 _KEYWORDS_ONLY = (0.1, 0.45)  # similarity that a record without a vector is assumed to have: constant, and share of its coverage
 
 
-@dataclass(frozen=True, slots=True)
-class TermMatch:
+class TermMatch(NamedTuple):
     """The records that hold one word of the question: for each slot a weight from 0 to 1, and a final 0 for no slot; None where
     no record holds it. `exact` and `counts` are the word itself, without related words."""
 
@@ -38,8 +37,7 @@ class TermMatch:
     counts: Counts
 
 
-@dataclass(frozen=True, slots=True)
-class FirstPass:
+class FirstPass(NamedTuple):
     """Every slot by itself. similarity: cosine with the question, scaled to the default embedder's spread. keywords: BM25 as a
     share of the best possible. coverage: the share of the question's words, weighted by rarity, that a record holds; related
     words count in part."""
@@ -63,11 +61,10 @@ def choose_passages(view: View, first: FirstPass, estimates: Column) -> FirstPas
     shown = np.arange(view.size)
     shown[heads[best]] = best
     matches = tuple(
-        match if match.weights is None else replace(match, weights=np.append(match.weights[shown], np.float32(0)))
+        match if match.weights is None else match._replace(weights=np.append(match.weights[shown], np.float32(0)))
         for match in first.matches
     )
-    return replace(
-        first,
+    return first._replace(
         similarity=first.similarity[shown],
         keywords=first.keywords[shown],
         coverage=first.coverage[shown],
@@ -172,8 +169,9 @@ def _measure_keywords(view: View, matches: Sequence[TermMatch], total_rarity: fl
         if match.weights is not None:
             share = np.float32(match.rarity / total_rarity)
             coverage += share * match.weights[:-1]
-            counts = match.counts.astype(np.float32)
-            keywords[match.exact] += share * counts / (counts + view.length_norms[match.exact])
+            if len(match.exact):
+                counts = match.counts.astype(np.float32)
+                keywords[match.exact] += share * counts / (counts + view.length_norms[match.exact])
     return keywords, coverage
 
 

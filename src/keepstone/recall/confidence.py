@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -84,8 +84,7 @@ def reader_weights() -> dict[str, dict[str, float]]:
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class Confidence:
+class Confidence(NamedTuple):
     """How sure a recall is. `first_logit` is the logit of the best hit's score, `best_sum` its weighted sum."""
 
     any: float = 0.0
@@ -176,8 +175,7 @@ def estimate_confidence(evidence: NDArray[np.float64], model_name: str) -> Confi
     return Confidence(any, first_logit, float(evidence[0]), model.decay, evidence)
 
 
-@dataclass(frozen=True, slots=True)
-class SelectedCandidates:
+class SelectedCandidates(NamedTuple):
     """The candidates that may be recalled, in order, and how sure the recall is."""
 
     order: NDArray[np.int64]
@@ -186,8 +184,7 @@ class SelectedCandidates:
     confidence: Confidence
 
 
-@dataclass(frozen=True, slots=True)
-class ScoredCandidates:
+class ScoredCandidates(NamedTuple):
     """The scored candidates of a question, before any is left out."""
 
     view: View

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,8 +51,7 @@ _Put = Callable[[str, NDArray[Any]], None]  # writes a column by its name
 _SESSION_PSEUDO_COUNT = 5  # sessions without the word that IDF smoothing adds
 
 
-@dataclass(frozen=True, slots=True)
-class Features:
+class Features(NamedTuple):
     """The candidates of a question: `slots`, a row of features for each, and whether its similarity was measured; without a
     vector it is assumed from its keywords."""
 

@@ -150,7 +150,7 @@ class RecallFlow:
             ranking,
             sums=superseded.sums,
             order=bury_last(ranking.view, ranking.features, order),
-            confidence=replace(ranking.confidence, any=read.confidence),
+            confidence=ranking.confidence._replace(any=read.confidence),
             notes=(*ranking.notes, f"a reader judged the first {len(records)} hits"),
             superseded=superseded,
             read=read.logits,
@@ -316,16 +316,16 @@ class RecallFlow:
                 facts = scored.select(order[is_fact[features.slots[order]]], relevance, of_facts, query.limit)
                 found = facts if len(facts.order) and facts.confidence.any >= min_confidence else found
         if window is None and found.confidence.any < min_confidence:
-            found = replace(found, order=order[:0])
+            found = found._replace(order=order[:0])
         if work == "task" or (work and len(found.order)):
             standing, sums = rank_in(view, first, features.slots, usable, found.sums, found.order, query.limit)
-            found = replace(found, order=standing, sums=sums)
+            found = found._replace(order=standing, sums=sums)
         readable = vector if self.embedder is not None and self.embedder.id in load_model().embedders else None
         passed = found.order
         if is_read:
             superseded = Supersession(found.order, found.sums)
             if min_similarity is None:
-                passed = replace(of_all, best_required=0.0).select(found.order, relevance, query.limit)
+                passed = of_all._replace(best_required=0.0).select(found.order, relevance, query.limit)
         else:
             superseded = supersede(view, question, readable, features, usable, found.sums, found.order, query.limit, fetch)
         return Ranking(

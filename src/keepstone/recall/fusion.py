@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -129,8 +129,7 @@ def chance_relevance(size: int) -> float:
     return min(_MAX_CHANCE, _CHANCE[0] + _CHANCE[1] * decades + _CHANCE[2] * decades**2)
 
 
-@dataclass(frozen=True, slots=True)
-class RelevanceThreshold:
+class RelevanceThreshold(NamedTuple):
     """The relevance a record needs: `minimum`, or `share_of_best` of the best; and what the best of those returned needs, without
     which none is recalled."""
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from keepstone.ports.values import Changes, IndexRows, Matrix
 from keepstone.scope_index import message_links
-from keepstone.scope_index.postings import Postings, Run, find_terms
+from keepstone.scope_index.postings import Postings, Run
 from keepstone.text.words import name_words
 from keepstone.types import MESSAGE, STEP
 
@@ -134,9 +134,9 @@ class View:
     def holds(self, term: int) -> NDArray[np.bool_]:
         """Which slots hold a term; the one after the last, which stands for no slot, does not."""
         if term not in self._holding:
-            holds_term = np.zeros(self.size + 1, dtype=np.bool_)
-            holds_term[find_terms(self.runs, [term])[0][0]] = True
-            self._holding[term] = holds_term
+            holds_term = self._holding[term] = np.zeros(self.size + 1, dtype=np.bool_)
+            for run in self.runs:
+                holds_term[run.slots_of(term)] = True
         return self._holding[term]
 
     def holds_any(self, terms: Iterable[int], slots: NDArray[np.int64]) -> NDArray[np.bool_]:
@@ -275,12 +275,14 @@ class ScopeIndex:
 
     def _link(self, slots: NDArray[np.int64]) -> None:
         """Chain the slots that were just filled."""
-        linked = slots[self._linked(slots)]
-        first_load = len(slots) == self._size
-        if first_load or not all(message_links.append_link(self._columns, slot, self._last) for slot in linked.tolist()):
+        if len(slots) == self._size:
             self._link_all()
-        else:
+            return
+        linked = slots[self._linked(slots)]
+        if all(message_links.append_link(self._columns, slot, self._last) for slot in linked.tolist()):
             self._measure_links(linked)
+        else:
+            self._link_all()
 
     def _update(self, rows: IndexRows, sums: NDArray[np.uint32]) -> NDArray[np.int64]:
         """Change records in place where their words stayed the same; the rows that need a new slot."""
@@ -346,12 +348,16 @@ class ScopeIndex:
             self._columns[name][slots] = getattr(rows, name)[which]
         for name in CODED:
             texts: list[str | None] = getattr(rows, name)
-            for text in set(texts):
+            different = set(texts)
+            for text in different:
                 code = self._codes.setdefault(text, len(self._codes))
                 if name == "names" and text is not None:
                     self._know(text, code)
-            codes = np.fromiter(map(self._codes.__getitem__, texts), dtype=np.int32, count=len(texts))
-            self._columns[name][slots] = codes[which]
+            if len(different) == 1:
+                self._columns[name][slots] = code
+            else:
+                codes = np.fromiter(map(self._codes.__getitem__, texts), dtype=np.int32, count=len(texts))
+                self._columns[name][slots] = codes[which]
         self._columns["sums"][slots] = sums[which]
         if self._vectors is not rows.vectors:
             self._vectors[slots] = rows.vectors[which]
@@ -380,9 +386,9 @@ class ScopeIndex:
             return
         room = size if not self._size else max(size, room + room // 2)
         for name, column in self._columns.items():
-            grown = np.empty(room, dtype=column.dtype)
-            grown[: self._size] = column[: self._size]
-            self._columns[name] = grown
+            grown = self._columns[name] = np.empty(room, dtype=column.dtype)
+            if self._size:
+                grown[: self._size] = column[: self._size]
         if len(self._vectors) < room:
             vectors = np.empty((room, self._dimension), dtype=np.float32)
             vectors[: self._size] = self._vectors[: self._size]
@@ -410,8 +416,5 @@ def checksums(rows: IndexRows) -> NDArray[np.uint32]:
     """A checksum of each row's words, to tell whether they changed."""
     raw = rows.terms.tobytes()
     ends = (rows.ends * 4).tolist()
-    return np.fromiter(
-        (zlib.crc32(raw[start:end]) for start, end in zip([0, *ends[:-1]], ends, strict=True)),
-        dtype=np.uint32,
-        count=len(rows),
-    )
+    pieces = map(raw.__getitem__, map(slice, [0, *ends[:-1]], ends))
+    return np.fromiter(map(zlib.crc32, pieces), dtype=np.uint32, count=len(rows))

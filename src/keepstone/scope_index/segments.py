@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import json
 import logging
+import os
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -65,7 +66,7 @@ class Segments:
 
     def open(self, scope: Scope) -> Segment | None:
         """The segment that there is, if it fits the store as it is."""
-        if not self._least:
+        if not self._least or not (scope in self._kept or self._has_folder()):
             return None
         about = self._about(scope)
         held = self._kept.get(scope)
@@ -123,7 +124,7 @@ class Segments:
     def erase(self, scope: Scope) -> bool:
         """Leave nothing of records that were forgotten or redacted since the file was made in it; False where something may be
         left. A file that does not fit the store goes: it may hold anything."""
-        if self._folder is None:
+        if not self._has_folder():
             return True
         path = self._path(scope)
         try:
@@ -158,6 +159,9 @@ class Segments:
         while len(rows := self._store.index_page(scope, after, _PAGE).rows):
             after = int(rows.sequences[-1])
             yield rows
+
+    def _has_folder(self) -> bool:
+        return self._folder is not None and os.path.isdir(self._folder)
 
     def _path(self, scope: Scope) -> Path:
         assert self._folder is not None
