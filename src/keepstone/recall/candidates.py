@@ -167,7 +167,7 @@ def _measure_keywords(view: View, matches: Sequence[TermMatch], total_rarity: fl
     coverage = np.zeros(view.size, dtype=np.float32)
     for match in matches:
         if match.weights is not None:
-            share = np.float32(match.rarity / total_rarity)
+            share = match.rarity / total_rarity
             coverage += share * match.weights[:-1]
             if len(match.exact):
                 counts = match.counts.astype(np.float32)
@@ -176,7 +176,7 @@ def _measure_keywords(view: View, matches: Sequence[TermMatch], total_rarity: fl
 
 
 def choose_candidates(estimates: Column, usable: NDArray[np.bool_], wanted: int, also: int | None) -> Slots:
-    """The usable slots with the highest estimates, in no order; all of them where they are few."""
+    """The usable slots with the highest estimates, ascending; all of them where they are few."""
     count = int(np.count_nonzero(usable))
     if count <= 2 * wanted:
         slots = usable.nonzero()[0]
@@ -186,6 +186,6 @@ def choose_candidates(estimates: Column, usable: NDArray[np.bool_], wanted: int,
         slots = (values >= bound).nonzero()[0]
         if len(slots) > wanted:  # of equals the newest
             better, equal = np.flatnonzero(values > bound), np.flatnonzero(values == bound)
-            slots = np.concatenate([better, equal[len(equal) - (wanted - len(better)) :]])
+            slots = np.sort(np.concatenate([better, equal[len(equal) - (wanted - len(better)) :]]))
         slots = slots if count == len(estimates) else np.flatnonzero(usable)[slots]
     return slots if also is None else np.union1d(slots, [also])

@@ -62,6 +62,7 @@ class Features(NamedTuple):
     only_asks: NDArray[np.bool_] | None = None  # messages of users that tell nothing; None: none, or they are wanted
     passages: Slots | None = None  # the slots of the passages that they are ranked by; None: the candidates' own
     own: NDArray[np.float32] | None = None  # similarity and coverage of each without its neighbours; None: it has none
+    hints: tuple[str, ...] = ("speaker", "time")  # of these features those that the question asks for
 
     @property
     def own_similarity(self) -> Column:
@@ -97,7 +98,7 @@ def score_candidates(
     active) is skipped."""
     unexpired = view.active if unexpired is None else unexpired
     best = choose_candidates(estimates, usable, max(MAX_SCORED, 3 * wanted), also)
-    slots = np.sort(best)
+    slots = best
     if view.session_count and len(best) < np.count_nonzero(usable):
         is_candidate = np.zeros(view.size + 1, dtype=np.bool_)  # the last stands for no slot
         is_candidate[_neighbours(view, best, unexpired)] = True
@@ -132,11 +133,12 @@ def score_candidates(
     unknown = [match.weights is None for word, match in zip(question.words, first.matches, strict=True) if word.is_name]
     share = sum(unknown) / len(unknown) if unknown else 0.0
     own = np.array([first.similarity[slots], first.coverage[slots]]) if view.session_count else None
+    hints = ("speaker",) * bool(question.names) + ("time",) * (question.time is not None)
     repeats = only_asks[slots]
     if question.about_questions or not np.count_nonzero(repeats):
-        return Features(slots, values, measured, share, None, shown, own)
+        return Features(slots, values, measured, share, None, shown, own, hints)
     by_user = (view.kinds[slots] == view.code(MESSAGE)) & (view.roles[slots] != view.code("assistant"))
-    return Features(slots, values, measured, share, repeats & by_user, shown, own)
+    return Features(slots, values, measured, share, repeats & by_user, shown, own, hints)
 
 
 def _neighbours(view: View, slots: Slots, unexpired: NDArray[np.bool_]) -> NDArray[np.int64]:
@@ -178,19 +180,21 @@ def _put_similarity(put: _Put, view: View, first: FirstPass, slots: Slots, befor
 def _session_similarity(view: View, slots: Slots, own: Column) -> Column:
     """The mean of the three best candidates of a record's session; its own where it has no session."""
     is_inside, sessions = view.in_session[slots], view.sessions[slots]
-    inside = sessions[is_inside]
-    if not len(inside):
+    count = np.count_nonzero(is_inside)
+    if not count:
         return own
+    inside, of_inside = (sessions, own) if count == len(slots) else (sessions[is_inside], own[is_inside])
     counts = np.bincount(inside)
     codes = counts.nonzero()[0]
     sizes = counts[codes]
-    starts, taken = np.cumsum(sizes) - sizes, np.minimum(sizes, 3)
-    ordered = np.append(inside * np.float64(16) - own[is_inside], np.inf)
+    starts, taken = sizes.cumsum() - sizes, np.minimum(sizes, 3)
+    ordered = np.full(count + 1, np.inf)
+    np.subtract(inside * np.float64(16), of_inside, out=ordered[:-1])
     ordered.sort()  # by session, the most similar first
-    totals = np.add.reduceat(ordered, np.array([starts, starts + taken]).T.ravel())[::2]
+    totals = np.add.reduceat(ordered, np.array([starts, starts + taken]).ravel("F"))[::2]
     means = np.zeros(len(view.codes), dtype=np.float32)
     means[codes] = 16 * codes - totals / taken
-    found: Column = np.where(is_inside, means[sessions], own)
+    found: Column = means[sessions] if count == len(slots) else np.where(is_inside, means[sessions], own)
     return found
 
 
@@ -202,8 +206,9 @@ def _coverage(view: View, first: FirstPass, slots: Slots, neighbours: NDArray[np
     total = np.zeros(len(slots), dtype=np.float32)
     for match in first.matches:
         if match.weights is not None:
-            best = (match.weights[around] * _NEIGHBOUR_WEIGHTS).max(axis=0)
-            total += np.float32(match.rarity / first.total_rarity) * best
+            weights = match.weights.take(around)
+            weights *= _NEIGHBOUR_WEIGHTS
+            total += np.float32(match.rarity / first.total_rarity) * weights.max(axis=0)
     return total
 
 

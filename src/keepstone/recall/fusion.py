@@ -37,7 +37,7 @@ _FOREIGN_WORLD_ODDS = 0.5  # added to them: the odds are fitted on more question
 _SHARES = (0.5, 0.25)  # of the threshold, and of the best relevance: what a record needs once the best passes
 # How much each raises the relevance of a record without any similarity: holding every word of the query, being said by the
 # speaker it names, being of the time it names.
-_COVERAGE_FACTOR, _HINT_FACTORS = np.float32(0.75), (("speaker", np.float32(0.3)), ("time", np.float32(0.2)))
+_COVERAGE_FACTOR, _HINT_FACTORS = np.float32(0.75), {"speaker": np.float32(0.3), "time": np.float32(0.2)}
 _ASKING_POINTS = 14.0  # more than the rewording of a question scores above the statement that answers it
 _UNKNOWN_NAMES_FACTOR = 0.3  # how much relevance falls where no record holds the names in the question
 
@@ -110,10 +110,8 @@ def measure_own_relevance(features: Features, positions: Positions = slice(None)
 def _combine_relevance(features: Features, similarity: Column, coverage: Column, positions: Positions = slice(None)) -> Column:
     similarity = np.minimum(np.maximum(similarity[positions], np.float32(0)), np.float32(1))
     distance: Column = (1 - similarity) * (1 - _COVERAGE_FACTOR * coverage[positions])
-    for name, factor in _HINT_FACTORS:
-        column = features.column(name)[positions]
-        if np.count_nonzero(column):
-            distance *= 1 - factor * column
+    for name in features.hints:
+        distance *= 1 - _HINT_FACTORS[name] * features.column(name)[positions]
     relevance: Column = (1 - distance) * np.float32(1 - _UNKNOWN_NAMES_FACTOR * features.unknown_names)
     return relevance
 

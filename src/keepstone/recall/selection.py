@@ -44,8 +44,10 @@ _BUDGET_STEPS = 2000  # resolution of the knapsack that fills a token budget
 
 def bury_last(view: View, features: Features, order: NDArray[np.int64]) -> NDArray[np.int64]:
     """The order with what is buried, of importance 0, after the rest."""
+    if view.least_importance > BURIED:
+        return order
     buried = view.importances[features.slots[order]] <= BURIED
-    return np.concatenate([order[~buried], order[buried]]) if buried.any() else order
+    return np.concatenate([order[~buried], order[buried]])
 
 
 # -- repeats and revisions ----------------------------------------------------------------------------------------
@@ -124,12 +126,15 @@ def _put_newer_first(
     hint = question.time
     if hint is not None and (hint.order == "earliest" or hint.start is not None or hint.end is not None):
         return positions  # the question names a time itself
-    occurred, tags = view.occurred[slots], view.tags[slots]
-    kinds, roles, names = view.kinds[slots], view.roles[slots], view.names[slots]
+    occurred = view.occurred[slots]
+    may_revise = (occurred[:, None] > occurred) & _below_diagonal(len(slots))
+    if not np.count_nonzero(may_revise):
+        return positions
+    kinds, roles, names, tags = view.kinds[slots], view.roles[slots], view.names[slots], view.tags[slots]
     is_message = kinds == view.codes.get(MESSAGE, -1)
     gaps, covers = sums - sums[:, None], (coverage >= 0.5) & ~is_message
-    may_revise = (occurred[:, None] > occurred) & (similarity >= _MIN_ALIKE[is_message.view(np.int8)]) & (gaps < MAX_GAP_COVERED)
-    may_revise &= _below_diagonal(len(slots)) & ((covers[:, None] & covers) | (similarity >= MIN_ALIKE))
+    may_revise &= (similarity >= _MIN_ALIKE[is_message.view(np.int8)]) & (gaps < MAX_GAP_COVERED)
+    may_revise &= (covers[:, None] & covers) | (similarity >= MIN_ALIKE)
     not_now: NDArray[np.bool_] | None = None  # looked up for the first pair that would change places
     rows, columns = may_revise.nonzero()  # row by row, older ones best first
     for newer, older in zip(rows.tolist(), columns.tolist(), strict=True):

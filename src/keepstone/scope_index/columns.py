@@ -111,6 +111,10 @@ class View:
         return int(self.columns["expires"].min(initial=np.iinfo(np.int64).max))
 
     @cached_property
+    def least_importance(self) -> float:
+        return float(self.columns["importances"].min(initial=1.0))
+
+    @cached_property
     def outcomes(self) -> NDArray[np.bool_]:
         """The records that are active and do not tell a step of a task: its episode tells of those."""
         columns = self.columns
@@ -123,6 +127,18 @@ class View:
     def in_session(self) -> NDArray[np.bool_]:
         """The messages that belong to a session."""
         found: NDArray[np.bool_] = (self.columns["kinds"] == self.code(MESSAGE)) & (self.columns["sessions"] != self.code(None))
+        return found
+
+    @cached_property
+    def unnamed(self) -> NDArray[np.bool_]:
+        """The records that neither the assistant nor a speaker with a name said."""
+        found: NDArray[np.bool_] = (self.columns["roles"] != self.code("assistant")) & (self.columns["names"] == self.code(None))
+        return found
+
+    @cached_property
+    def stated(self) -> NDArray[np.int64]:
+        """When each record got its present wording, in microseconds."""
+        found: NDArray[np.int64] = np.maximum(self.columns["occurred"], self.columns["valid_from"])
         return found
 
     @cached_property

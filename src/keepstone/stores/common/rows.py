@@ -82,7 +82,7 @@ def checked(vector: Vector, dimension: int | None) -> Vector:
 
 def instant(at: int) -> datetime:
     """The time of a column that holds microseconds since 1970."""
-    return EPOCH + timedelta(microseconds=at)
+    return EPOCH + timedelta(0, 0, at)  # a third faster than by name
 
 
 @_readable
