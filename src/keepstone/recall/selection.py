@@ -135,7 +135,7 @@ def _put_newer_first(
     gaps, covers = sums - sums[:, None], (coverage >= 0.5) & ~is_message
     may_revise &= (similarity >= _MIN_ALIKE[is_message.view(np.int8)]) & (gaps < MAX_GAP_COVERED)
     may_revise &= (covers[:, None] & covers) | (similarity >= MIN_ALIKE)
-    not_now: NDArray[np.bool_] | None = None  # looked up for the first pair that would change places
+    asked = question.terms
     rows, columns = may_revise.nonzero()  # row by row, older ones best first
     for newer, older in zip(rows.tolist(), columns.tolist(), strict=True):
         if kinds[newer] != kinds[older] or roles[newer] != roles[older] or names[newer] != names[older]:
@@ -146,10 +146,7 @@ def _put_newer_first(
         if not (is_alike or is_close if both_cover else is_alike and is_close and tags[newer] == tags[older]):
             continue
         if positions.index(older) < positions.index(newer):
-            if not_now is None:
-                asked = question.terms
-                not_now = view.holds_any([term for word, term in _NOT_NOW.items() if word not in asked], slots)
-            if not_now[newer]:
+            if any(view.holds(term)[slots[newer]] for word, term in _NOT_NOW.items() if word not in asked):
                 continue  # a wish or the past revises nothing
             positions.remove(newer)
             positions.insert(positions.index(older), newer)

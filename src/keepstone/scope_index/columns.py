@@ -155,13 +155,6 @@ class View:
                 holds_term[run.slots_of(term)] = True
         return self._holding[term]
 
-    def holds_any(self, terms: Iterable[int], slots: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Which of some slots hold one of the terms."""
-        found = np.zeros(len(slots), dtype=np.bool_)
-        for term in terms:
-            found |= self.holds(term)[slots]
-        return found
-
     def code(self, text: str | None) -> int:
         """The number a kind, tag, session, role or name stands as; -1 where no record has it."""
         return self.codes.get(text, -1)
@@ -236,6 +229,9 @@ class ScopeIndex:
         """Take in what a store's change feed says."""
         rows = changes.rows
         with self._lock:
+            if not len(rows) and not changes.removed and rows.vectors.shape[1] == self._dimension:
+                self.latest = changes.latest  # something else was written, such as counts of reads: the view still holds
+                return
             self._view = None
             if rows.vectors.shape[1] != self._dimension:
                 self._vectors = np.zeros((len(self._vectors), rows.vectors.shape[1]), dtype=np.float32)
@@ -432,5 +428,8 @@ def checksums(rows: IndexRows) -> NDArray[np.uint32]:
     """A checksum of each row's words, to tell whether they changed."""
     raw = rows.terms.tobytes()
     ends = (rows.ends * 4).tolist()
-    pieces = map(raw.__getitem__, map(slice, [0, *ends[:-1]], ends))
-    return np.fromiter(map(zlib.crc32, pieces), dtype=np.uint32, count=len(rows))
+    return np.fromiter(
+        (zlib.crc32(raw[start:end]) for start, end in zip([0, *ends[:-1]], ends, strict=True)),
+        dtype=np.uint32,
+        count=len(rows),
+    )
