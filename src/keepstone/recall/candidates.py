@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from keepstone.ports.values import Vector
 from keepstone.recall.question import Question, QuestionWord
 from keepstone.scope_index.columns import View
-from keepstone.scope_index.postings import NO_POSTINGS, Counts, find_terms
+from keepstone.scope_index.postings import Counts, find_terms
 from keepstone.text.words import term_hash
 
 Column = NDArray[np.float32]
@@ -88,8 +88,7 @@ def first_pass(
     hashes = [term_hash(word.term) for word in question.words]
     related = (hashed for word in question.words if not word.names for hashed in word.related.hashes)
     terms = list(dict.fromkeys([*hashes, *related]))
-    found = zip(terms, find_terms(view.runs, terms), strict=True)
-    postings = {term: entry for term, entry in found if len(entry[0])}
+    postings = dict(zip(terms, find_terms(view.runs, terms), strict=True))
     matches = tuple(
         _match_word(view, word, postings, hashed, count, None if frequencies is None else frequencies[at])
         for at, (word, hashed) in enumerate(zip(question.words, hashes, strict=True))
@@ -124,7 +123,7 @@ def _measure_deviation(similarity: Column, usable: NDArray[np.bool_]) -> float:
 
 def _match_word(view: View, word: QuestionWord, postings: Postings, hashed: int, count: int, frequency: int | None) -> TermMatch:
     has_inactive = view.live < view.size
-    exact, counts = postings.get(hashed, NO_POSTINGS)
+    exact, counts = postings[hashed]
     if has_inactive:
         is_active = view.active[exact]
         exact, counts = exact[is_active], counts[is_active]
@@ -138,10 +137,7 @@ def _match_word(view: View, word: QuestionWord, postings: Postings, hashed: int,
         document_frequency = len(spoken) + len(exact)
     else:
         document_frequency = len(exact) if frequency is None else frequency
-        related = zip(reversed(word.related.hashes), reversed(word.related.similarities), strict=True)
-        for related_hash, similarity in related:
-            if related_hash not in postings:
-                continue
+        for related_hash, similarity in zip(reversed(word.related.hashes), reversed(word.related.similarities), strict=True):
             slots, _ = postings[related_hash]
             slots = slots[view.active[slots]] if has_inactive else slots
             if len(slots) and (len(slots) < _COMMON_RECORDS or len(slots) * 10 < view.live):

@@ -7,12 +7,10 @@ their points and vectors are spread differently.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -20,7 +18,7 @@ from numpy.typing import NDArray
 
 from keepstone.recall.candidates import Column, FirstPass
 from keepstone.recall.features import Features
-from keepstone.recall.fusion import RelevanceThreshold
+from keepstone.recall.fusion import RelevanceThreshold, weights
 from keepstone.recall.question import Question
 from keepstone.recall.selection import arrange
 from keepstone.scope_index.columns import View
@@ -72,16 +70,7 @@ def choose_model(question: Question, is_message: bool) -> str:
 @cache
 def models() -> dict[str, Model]:
     """The fitted models by name."""
-    document = json.loads((Path(__file__).parent / "weights.json").read_text(encoding="utf-8"))
-    return {language: Model.of(each) for language, each in document["confidence"].items()}
-
-
-@cache
-def reader_weights() -> dict[str, dict[str, float]]:
-    """How much the reader's judgement counts beside the own logit, for a hit and for any."""
-    document = json.loads((Path(__file__).parent / "weights.json").read_text(encoding="utf-8"))
-    found: dict[str, dict[str, float]] = document["reader"]
-    return found
+    return {language: Model.of(each) for language, each in weights().confidence.items()}
 
 
 class Confidence(NamedTuple):
@@ -105,8 +94,7 @@ class Confidence(NamedTuple):
     def read(self, sums: Column, positions: NDArray[np.int64], read: Column) -> tuple[float, Column]:
         """The same once a reader has judged the candidates at some positions: the probability that any answers, and sums from
         which the scores of all follow. What was not read counts as if the reader had denied it."""
-        weights = reader_weights()
-        any, hit = weights["any"], weights["hit"]
+        any, hit = weights().reader["any"], weights().reader["hit"]
         judged = np.full(len(sums), -MAX_LOGIT, dtype=np.float32)
         judged[positions] = np.minimum(np.maximum(read, -MAX_LOGIT), MAX_LOGIT)
         any_logit = any["own"] * to_logit(self.any) + any["read"] * float(judged.max()) + any["constant"]

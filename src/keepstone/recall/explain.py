@@ -53,12 +53,9 @@ def hit_signals(features: Features, positions: NDArray[np.int64], relevance: NDA
     """The signals of hits: what each group adds to the score in points, then cosine, coverage and relevance of the record by
     itself, and what its neighbours in the session add to that relevance."""
     own = measure_own_relevance(features, positions)
-    table = np.empty((len(positions), len(_SIGNALS)), dtype=np.float32)
-    table[:, : len(GROUPS)] = group_shares(features, positions)
-    table[:, -4] = features.own_similarity[positions] * features.measured[positions]
-    table[:, -3] = features.own_coverage[positions]
-    table[:, -2] = own
-    table[:, -1] = np.maximum(relevance[positions] - own, 0)
+    cosine = features.own_similarity[positions] * features.measured[positions]
+    rest = np.array([cosine, features.own_coverage[positions], own, np.maximum(relevance[positions] - own, 0)])
+    table = np.concatenate([group_shares(features, positions), rest.T], axis=1)
     return [dict(zip(_SIGNALS, values, strict=True)) for values in table.round(4).tolist()]
 
 

@@ -40,10 +40,8 @@ NAMES: Final = (
     "importance",
 )
 _COLUMNS: Final = {name: at for at, name in enumerate(NAMES)}
-_NEIGHBOURS = ((1, "before", 0.8), (1, "after", 0.6), (2, "before", 0.5), (2, "after", 0.4))  # steps, way, weight of its words
-_NEIGHBOUR_WEIGHTS: Final = np.array(
-    [[1.0], *([weight] for _, _, weight in _NEIGHBOURS)], dtype=np.float32
-)  # its own words first
+# How much the words of a record and of its neighbours count, in the order of `message_links.NEIGHBOURS`.
+_NEIGHBOUR_WEIGHTS: Final = np.array([[1.0], [0.8], [0.6], [0.5], [0.4]], dtype=np.float32)
 _MARKS: Final = {mark: int(term_hashes([mark])[0]) for mark in (ASKS, ONLY_ASKS, NUMBERED, TIMED)}
 _SAMPLED_DATES = 1000  # records whose dates say which are new
 _FACT_WEIGHT = 1.3  # of a fact about the user beside a message of the user, where the question is about the user
@@ -97,15 +95,14 @@ def score_candidates(
     """The features of the slots with the highest estimates and of their neighbours. A neighbour that is not `unexpired` (default:
     active) is skipped."""
     unexpired = view.active if unexpired is None else unexpired
-    best = choose_candidates(estimates, usable, max(MAX_SCORED, 3 * wanted), also)
-    slots = best
+    slots = best = choose_candidates(estimates, usable, max(MAX_SCORED, 3 * wanted), also)
     if view.session_count and len(best) < np.count_nonzero(usable):
         is_candidate = np.zeros(view.size + 1, dtype=np.bool_)  # the last stands for no slot
-        is_candidate[_neighbours(view, best, unexpired)] = True
+        is_candidate[view.neighbours(best, unexpired)] = True
         is_candidate[:-1] &= usable
         is_candidate[best] = True
         slots = is_candidate[:-1].nonzero()[0]
-    neighbours = _neighbours(view, slots, unexpired)
+    around = view.neighbours(slots, unexpired) if view.session_count else None
     values = np.zeros((len(slots), len(NAMES)), dtype=np.float32)
     shown = slots if first.shown is None else first.shown[slots]
     measured = view.embedded[shown] if first.has_vector else np.zeros(len(shown), dtype=np.bool_)
@@ -117,9 +114,9 @@ def score_candidates(
 
     only_asks = view.holds(_MARKS[ONLY_ASKS])
     asks = view.holds(_MARKS[ASKS]) | only_asks
-    _put_similarity(put, view, first, slots, neighbours[0], asks)
+    _put_similarity(put, view, first, slots, around, asks)
     put("words", first.keywords[slots])
-    put("coverage", _coverage(view, first, slots, neighbours))
+    put("coverage", _coverage(first, slots, around))
     put("session_words", _session_bm25(view, first, slots))
     _put_speaker(put, view, question, slots)
     put("asks", asks[slots])
@@ -141,31 +138,15 @@ def score_candidates(
     return Features(slots, values, measured, share, repeats & by_user, shown, own, hints)
 
 
-def _neighbours(view: View, slots: Slots, unexpired: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """The slots one and two messages before and after, a row for each of `_NEIGHBOURS`; -1 for none."""
-    if not view.session_count:
-        return np.full((len(_NEIGHBOURS), len(slots)), -1)
-    found = np.empty((len(_NEIGHBOURS), len(slots)), dtype=np.int64)
-    hides = view.live < view.size or unexpired is not view.active
-    for row, (steps, way, _) in enumerate(_NEIGHBOURS):
-        current = slots if steps == 1 else found[row - 2]
-        found[row] = following = getattr(view, way)[current]
-        is_none = following >= view.size  # added after this view was taken
-        if steps > 1:
-            is_none |= current < 0
-        if hides:
-            is_none |= ~unexpired.take(following, mode="clip")
-        found[row][is_none] = -1
-    return found
-
-
-def _put_similarity(put: _Put, view: View, first: FirstPass, slots: Slots, before: Slots, asks: NDArray[np.bool_]) -> None:
-    """The features of similarity. `before` are the messages before; `asks` says of every slot whether it is a question."""
+def _put_similarity(put: _Put, view: View, first: FirstPass, slots: Slots, around: Slots | None, asks: NDArray[np.bool_]) -> None:
+    """The features of similarity. `around` are the slots and their neighbours; `asks` says of every slot whether it is a
+    question."""
     own = first.similarity[slots]
-    if not view.session_count:  # no record has a message before it
+    if around is None:  # no record has a message before it
         for name in ("nearest", "pair", "session"):
             put(name, own)
         return
+    before = around[1]
     has_previous = before >= 0
     previous = first.similarity[before] * has_previous
     to_previous = np.maximum(view.similarity_to_previous[slots], np.float32(-0.9))
@@ -198,11 +179,10 @@ def _session_similarity(view: View, slots: Slots, own: Column) -> Column:
     return found
 
 
-def _coverage(view: View, first: FirstPass, slots: Slots, neighbours: NDArray[np.int64]) -> Column:
+def _coverage(first: FirstPass, slots: Slots, around: Slots | None) -> Column:
     """For each word of the question the best that the record and its neighbours hold, summed."""
-    if not view.session_count:
+    if around is None:
         return first.coverage[slots]
-    around = np.concatenate([slots[None], neighbours])
     total = np.zeros(len(slots), dtype=np.float32)
     for match in first.matches:
         if match.weights is not None:

@@ -118,10 +118,9 @@ class RecallFlow:
         kept, cut = fit_budget([hit for _, hit in hits], query.max_tokens)
         if counts and ranking.snapshot is None:
             kept_ids = {hit.record.id for hit in kept}
-            read = [(position, hit.record.id) for position, hit in hits if hit.record.id in kept_ids]
-            sequences = ranking.sequences(np.array([position for position, _ in read], dtype=np.int64))
-            ids = [id for _, id in read]
-            self._accesses.count_reads(scope, zip(ids, sequences, strict=True), ranking.ranked_at)
+            read = {hit.record.id: position for position, hit in hits if hit.record.id in kept_ids}
+            sequences = ranking.sequences(np.array([*read.values()], dtype=np.int64))
+            self._accesses.count_reads(scope, zip(read, sequences, strict=True), ranking.ranked_at)
         cut_ids = tuple(hit.record.id for hit in cut)
         considered = ranking.population or int(np.count_nonzero(ranking.usable))
         return Recall(query.text, tuple(kept), considered, len(cut), notes, cut_ids, ranking.sureness)
@@ -452,13 +451,10 @@ class RecallFlow:
 
     # -- hits -----------------------------------------------------------------------------------------------------
     def _fetch_hits(self, scope: Scope, ranking: Ranking, positions: NDArray[np.int64]) -> Positioned:
-        records: Sequence[Record | None]
-        if ranking.snapshot is not None:
-            records = [ranking.snapshot.records[slot] for slot in ranking.features.slots[positions]]
-        elif ranking.superseded is not None and all(position in ranking.superseded.records for position in positions.tolist()):
-            records = [ranking.superseded.records[position] for position in positions.tolist()]
-        else:
-            records = self._store.fetch(scope, ranking.sequences(positions))
+        read = {} if ranking.superseded is None else ranking.superseded.records
+        if all(position in read for position in positions.tolist()):
+            return self._build_hits(ranking, positions, [read[position] for position in positions.tolist()])
+        records = self._fetch_slots(scope, ranking.snapshot, ranking.view, ranking.features.slots[positions])
         return self._build_hits(ranking, positions, records)
 
     def _build_hits(self, ranking: Ranking, positions: NDArray[np.int64], records: Sequence[Record | None]) -> Positioned:

@@ -45,13 +45,15 @@ Positions = NDArray[np.int64] | slice
 
 
 class Weights:
-    """The weight of each feature."""
+    """The weight of each feature, and the weights of `confidence`."""
 
     def __init__(self, path: Path) -> None:
         document = json.loads(path.read_text(encoding="utf-8"))
         self.version = int(document["version"])
         self.by_name: dict[str, float] = {name: float(document["weights"][name]) for name in NAMES}
         self.vector = np.array([self.by_name[name] for name in NAMES], dtype=np.float32)
+        self.confidence: dict[str, dict[str, dict[str, float]]] = document["confidence"]
+        self.reader: dict[str, dict[str, float]] = document["reader"]  # its judgement beside the own logit, of a hit and of any
 
 
 @cache

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from keepstone.ports.values import Changes, IndexRows, Matrix
 from keepstone.scope_index import message_links
-from keepstone.scope_index.postings import Postings, Run
+from keepstone.scope_index.postings import Postings, Run, find_terms
 from keepstone.text.words import name_words
 from keepstone.types import MESSAGE, STEP
 
@@ -147,12 +147,21 @@ class View:
         found: NDArray[np.bool_] = (self.columns["tags"] == self.code(STEP)) & (self.columns["kinds"] == self.code(MESSAGE))
         return found
 
+    def neighbours(self, slots: NDArray[np.int64], unexpired: NDArray[np.bool_]) -> NDArray[np.int64]:
+        """`message_links.find_neighbours` of some slots, without neighbours that are gone or have expired."""
+        if len(slots) == self.live == self.size and unexpired is self.columns["active"]:
+            return self._all_neighbours
+        return message_links.find_neighbours(self.columns, slots, unexpired)
+
+    @cached_property
+    def _all_neighbours(self) -> NDArray[np.int64]:
+        return message_links.find_neighbours(self.columns, np.arange(self.size), self.columns["active"])
+
     def holds(self, term: int) -> NDArray[np.bool_]:
         """Which slots hold a term; the one after the last, which stands for no slot, does not."""
         if term not in self._holding:
             holds_term = self._holding[term] = np.zeros(self.size + 1, dtype=np.bool_)
-            for run in self.runs:
-                holds_term[run.slots_of(term)] = True
+            holds_term[find_terms(self.runs, [term])[0][0]] = True
         return self._holding[term]
 
     def code(self, text: str | None) -> int:
@@ -287,9 +296,6 @@ class ScopeIndex:
 
     def _link(self, slots: NDArray[np.int64]) -> None:
         """Chain the slots that were just filled."""
-        if len(slots) == self._size:
-            self._link_all()
-            return
         linked = slots[self._linked(slots)]
         if all(message_links.append_link(self._columns, slot, self._last) for slot in linked.tolist()):
             self._measure_links(linked)
@@ -352,7 +358,7 @@ class ScopeIndex:
         self._columns["before"][slots] = self._columns["after"][slots] = -1
         self._columns["similarity_to_previous"][slots] = 0.0
         self._size += len(which)
-        self._link(slots)
+        self._link(slots) if self._size > len(which) else self._link_all()
 
     def _put(self, rows: IndexRows, which: Places, slots: Places, sums: NDArray[np.uint32]) -> None:
         """Write some rows, or all of them, into slots."""
@@ -360,16 +366,12 @@ class ScopeIndex:
             self._columns[name][slots] = getattr(rows, name)[which]
         for name in CODED:
             texts: list[str | None] = getattr(rows, name)
-            different = set(texts)
-            for text in different:
+            for text in (different := set(texts)):
                 code = self._codes.setdefault(text, len(self._codes))
                 if name == "names" and text is not None:
                     self._know(text, code)
-            if len(different) == 1:
-                self._columns[name][slots] = code
-            else:
-                codes = np.fromiter(map(self._codes.__getitem__, texts), dtype=np.int32, count=len(texts))
-                self._columns[name][slots] = codes[which]
+            codes = np.fromiter(map(self._codes.__getitem__, texts), np.int32, len(texts)) if len(different) > 1 else None
+            self._columns[name][slots] = code if codes is None else codes[which]
         self._columns["sums"][slots] = sums[which]
         if self._vectors is not rows.vectors:
             self._vectors[slots] = rows.vectors[which]
@@ -399,8 +401,7 @@ class ScopeIndex:
         room = size if not self._size else max(size, room + room // 2)
         for name, column in self._columns.items():
             grown = self._columns[name] = np.empty(room, dtype=column.dtype)
-            if self._size:
-                grown[: self._size] = column[: self._size]
+            grown[: self._size] = column[: self._size]
         if len(self._vectors) < room:
             vectors = np.empty((room, self._dimension), dtype=np.float32)
             vectors[: self._size] = self._vectors[: self._size]

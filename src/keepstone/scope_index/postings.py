@@ -40,13 +40,6 @@ class Run(NamedTuple):
             found.append((at, self.slots[start:end], self.counts[start:end]))
         return found
 
-    def slots_of(self, term: int) -> NDArray[np.uint32]:
-        """The slots that one term stands in."""
-        place = int(self.terms.searchsorted(np.uint32(term)))
-        if place == len(self.terms) or self.terms[place] != term:
-            return self.slots[:0]
-        return self.slots[self.ends[place - 1] if place else 0 : self.ends[place]]
-
     def keys(self) -> NDArray[np.uint64]:
         """The term and the slot of each posting as one number."""
         return _join(np.repeat(self.terms, np.diff(self.ends, prepend=0)), self.slots)

@@ -6,7 +6,6 @@ import contextlib
 import hashlib
 import json
 import logging
-import os
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -66,7 +65,7 @@ class Segments:
 
     def open(self, scope: Scope) -> Segment | None:
         """The segment that there is, if it fits the store as it is."""
-        if not self._least or not (scope in self._kept or self._has_folder()):
+        if not self._least or not (scope in self._kept or (self._folder is not None and self._folder.is_dir())):
             return None
         about = self._about(scope)
         held = self._kept.get(scope)
@@ -124,7 +123,7 @@ class Segments:
     def erase(self, scope: Scope) -> bool:
         """Leave nothing of records that were forgotten or redacted since the file was made in it; False where something may be
         left. A file that does not fit the store goes: it may hold anything."""
-        if not self._has_folder():
+        if self._folder is None or not self._folder.is_dir():
             return True
         path = self._path(scope)
         try:
@@ -159,9 +158,6 @@ class Segments:
         while len(rows := self._store.index_page(scope, after, _PAGE).rows):
             after = int(rows.sequences[-1])
             yield rows
-
-    def _has_folder(self) -> bool:
-        return self._folder is not None and os.path.isdir(self._folder)
 
     def _path(self, scope: Scope) -> Path:
         assert self._folder is not None

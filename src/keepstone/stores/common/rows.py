@@ -168,11 +168,8 @@ def index_rows(db: Transaction, rows: Iterable[Row], dimension: int, passages: P
         terms += columns[12]
         stops += columns[14]
         chunks.append(columns[:12])
-    if len(chunks) == 1:
-        matrix, merged = vectors[0], [list(part) for part in chunks[0]]
-    else:
-        matrix = np.concatenate(vectors) if vectors else np.zeros((0, dimension), dtype=np.float32)
-        merged = [list(chain.from_iterable(parts)) for parts in zip(*chunks, strict=True)] or [[] for _ in range(12)]
+    matrix = vectors[0] if len(vectors) == 1 else np.concatenate([np.zeros((0, dimension), dtype=np.float32), *vectors])
+    merged = [list(chain.from_iterable(parts)) for parts in zip(*chunks, strict=True)] or [[] for _ in range(12)]
     sequences, kinds, tags, sessions, roles, names, importances, trusts, occurred, valid, expires, status = merged
     count = len(sequences)
     found = IndexRows(
