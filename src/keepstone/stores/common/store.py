@@ -232,13 +232,13 @@ class CommonStore:
     # -- what ranking reads ---------------------------------------------------------------------------------------
     def all_rows(self, scope: Scope, max_bytes: int) -> Changes | None:
         return self._catalog.consistently(
-            scope, lambda db, number: None if self._index_size(db, number) > max_bytes else self._changes(db, number, 0)
+            scope, lambda db, number: None if self._index_size(db, number) > max_bytes else self._read_changes(db, number, 0)
         )
 
     def changes(self, scope: Scope, after: int) -> Changes:
-        return self._catalog.consistently(scope, lambda db, number: self._changes(db, number, after))
+        return self._catalog.consistently(scope, lambda db, number: self._read_changes(db, number, after))
 
-    def _changes(self, db: Transaction, number: int | None, after: int) -> Changes:
+    def _read_changes(self, db: Transaction, number: int | None, after: int) -> Changes:
         removed = db.all("index_removed", (number, after)) if after else []
         latest = max(after, removed[-1][1] if removed else 0, db.one("index_latest", (number,))[0] or 0)
         changed = db.stream("index_changed", (number, after))
