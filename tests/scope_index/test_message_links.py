@@ -10,7 +10,6 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from keepstone.recall.features import _neighbours
 from keepstone.scope_index import columns
 from keepstone.scope_index.columns import ScopeIndex, View
 from keepstone.types import MESSAGE
@@ -188,7 +187,7 @@ def test_an_index_of_given_rows_is_chained_whatever_their_order() -> None:
 def reached(view: View) -> dict[int, list[int]]:
     """sequence -> the sequences that ranking takes for its neighbours (0: none)."""
     slots = np.flatnonzero(view.sequences >= 0)
-    found = _neighbours(view, slots, view.active)
+    found = view.neighbours(slots, view.active)[1:]
     assert all(((each >= -1) & (each < view.size)).all() for each in found)
     named = [np.where(each >= 0, view.sequences[each], 0).tolist() for each in found]
     return {int(view.sequences[slot]): [column[at] for column in named] for at, slot in enumerate(slots)}

@@ -14,9 +14,10 @@ from keepstone.recall.question import Question
 from keepstone.scope_index.columns import View
 from keepstone.scope_index.mapped_index import MappedView, PostingList
 from keepstone.text.times import micros
-from keepstone.text.words import INSTRUCTS, MARKS, PREFERS, term_hash, term_hashes
+from keepstone.text.words import INSTRUCTS, MARKS, NUMBERED, PREFERS, TIMED, term_hash, term_hashes
 
-_MARK_HASHES = tuple(term_hashes(sorted(MARKS)).tolist())
+_MARK_HASHES = tuple(term_hashes(sorted(MARKS - {NUMBERED, TIMED})).tolist())
+_NUMBERED, _TIMED = term_hashes((NUMBERED, TIMED)).tolist()  # most records have them: read only if they count
 _STANDING_HASHES = tuple(term_hashes((INSTRUCTS, PREFERS)).tolist())
 _MIN_CANDIDATES = 160  # by vector, and by words
 _MAX_BY_HINT = 64  # candidates of the named speakers, and of the time that is meant
@@ -55,7 +56,8 @@ def generate_candidates(
     wanted = mapped.wanted(mask_key, now_micros, usable)
     hashes = [term_hash(word.term) for word in question.words]
     related = (hashed for word in question.words for hashed in word.related.hashes)
-    terms = list(dict.fromkeys([*hashes, *related, *_MARK_HASHES]))
+    marks = (*_MARK_HASHES, *(_NUMBERED,) * question.wants_number, *(_TIMED,) * question.wants_time)
+    terms = list(dict.fromkeys([*hashes, *related, *marks]))
     postings = dict(zip(terms, mapped.posting_lists(terms), strict=True))
     frequencies = [len(postings[hashed][0][0]) + len(postings[hashed][1][0]) for hashed in hashes]
     count = max(_MIN_CANDIDATES, 2 * limit)

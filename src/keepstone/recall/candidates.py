@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from keepstone.ports.values import Vector
 from keepstone.recall.question import Question, QuestionWord
 from keepstone.scope_index.columns import View
-from keepstone.scope_index.postings import NO_POSTINGS, Counts, find_terms
+from keepstone.scope_index.postings import Counts, find_terms
 from keepstone.text.words import term_hash
 
 Column = NDArray[np.float32]
@@ -27,8 +27,7 @@ _COMMON_RECORDS = 2000  # a related word in more records than this, and in more 
 _KEYWORDS_ONLY = (0.1, 0.45)  # similarity that a record without a vector is assumed to have: constant, and share of its coverage
 
 
-@dataclass(frozen=True, slots=True)
-class TermMatch:
+class TermMatch(NamedTuple):
     """The records that hold one word of the question: for each slot a weight from 0 to 1, and a final 0 for no slot; None where
     no record holds it. `exact` and `counts` are the word itself, without related words."""
 
@@ -38,8 +37,7 @@ class TermMatch:
     counts: Counts
 
 
-@dataclass(frozen=True, slots=True)
-class FirstPass:
+class FirstPass(NamedTuple):
     """Every slot by itself. similarity: cosine with the question, scaled to the default embedder's spread. keywords: BM25 as a
     share of the best possible. coverage: the share of the question's words, weighted by rarity, that a record holds; related
     words count in part."""
@@ -63,11 +61,10 @@ def choose_passages(view: View, first: FirstPass, estimates: Column) -> FirstPas
     shown = np.arange(view.size)
     shown[heads[best]] = best
     matches = tuple(
-        match if match.weights is None else replace(match, weights=np.append(match.weights[shown], np.float32(0)))
+        match if match.weights is None else match._replace(weights=np.append(match.weights[shown], np.float32(0)))
         for match in first.matches
     )
-    return replace(
-        first,
+    return first._replace(
         similarity=first.similarity[shown],
         keywords=first.keywords[shown],
         coverage=first.coverage[shown],
@@ -91,8 +88,7 @@ def first_pass(
     hashes = [term_hash(word.term) for word in question.words]
     related = (hashed for word in question.words if not word.names for hashed in word.related.hashes)
     terms = list(dict.fromkeys([*hashes, *related]))
-    found = zip(terms, find_terms(view.runs, terms), strict=True)
-    postings = {term: entry for term, entry in found if len(entry[0])}
+    postings = dict(zip(terms, find_terms(view.runs, terms), strict=True))
     matches = tuple(
         _match_word(view, word, postings, hashed, count, None if frequencies is None else frequencies[at])
         for at, (word, hashed) in enumerate(zip(question.words, hashes, strict=True))
@@ -127,7 +123,7 @@ def _measure_deviation(similarity: Column, usable: NDArray[np.bool_]) -> float:
 
 def _match_word(view: View, word: QuestionWord, postings: Postings, hashed: int, count: int, frequency: int | None) -> TermMatch:
     has_inactive = view.live < view.size
-    exact, counts = postings.get(hashed, NO_POSTINGS)
+    exact, counts = postings[hashed]
     if has_inactive:
         is_active = view.active[exact]
         exact, counts = exact[is_active], counts[is_active]
@@ -141,10 +137,7 @@ def _match_word(view: View, word: QuestionWord, postings: Postings, hashed: int,
         document_frequency = len(spoken) + len(exact)
     else:
         document_frequency = len(exact) if frequency is None else frequency
-        related = zip(reversed(word.related.hashes), reversed(word.related.similarities), strict=True)
-        for related_hash, similarity in related:
-            if related_hash not in postings:
-                continue
+        for related_hash, similarity in zip(reversed(word.related.hashes), reversed(word.related.similarities), strict=True):
             slots, _ = postings[related_hash]
             slots = slots[view.active[slots]] if has_inactive else slots
             if len(slots) and (len(slots) < _COMMON_RECORDS or len(slots) * 10 < view.live):
@@ -170,15 +163,16 @@ def _measure_keywords(view: View, matches: Sequence[TermMatch], total_rarity: fl
     coverage = np.zeros(view.size, dtype=np.float32)
     for match in matches:
         if match.weights is not None:
-            share = np.float32(match.rarity / total_rarity)
+            share = match.rarity / total_rarity
             coverage += share * match.weights[:-1]
-            counts = match.counts.astype(np.float32)
-            keywords[match.exact] += share * counts / (counts + view.length_norms[match.exact])
+            if len(match.exact):
+                counts = match.counts.astype(np.float32)
+                keywords[match.exact] += share * counts / (counts + view.length_norms[match.exact])
     return keywords, coverage
 
 
 def choose_candidates(estimates: Column, usable: NDArray[np.bool_], wanted: int, also: int | None) -> Slots:
-    """The usable slots with the highest estimates, in no order; all of them where they are few."""
+    """The usable slots with the highest estimates, ascending; all of them where they are few."""
     count = int(np.count_nonzero(usable))
     if count <= 2 * wanted:
         slots = usable.nonzero()[0]
@@ -188,6 +182,6 @@ def choose_candidates(estimates: Column, usable: NDArray[np.bool_], wanted: int,
         slots = (values >= bound).nonzero()[0]
         if len(slots) > wanted:  # of equals the newest
             better, equal = np.flatnonzero(values > bound), np.flatnonzero(values == bound)
-            slots = np.concatenate([better, equal[len(equal) - (wanted - len(better)) :]])
+            slots = np.sort(np.concatenate([better, equal[len(equal) - (wanted - len(better)) :]]))
         slots = slots if count == len(estimates) else np.flatnonzero(usable)[slots]
     return slots if also is None else np.union1d(slots, [also])

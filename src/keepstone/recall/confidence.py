@@ -7,20 +7,18 @@ their points and vectors are spread differently.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from keepstone.recall.candidates import Column, FirstPass
 from keepstone.recall.features import Features
-from keepstone.recall.fusion import RelevanceThreshold
+from keepstone.recall.fusion import RelevanceThreshold, weights
 from keepstone.recall.question import Question
 from keepstone.recall.selection import arrange
 from keepstone.scope_index.columns import View
@@ -72,20 +70,10 @@ def choose_model(question: Question, is_message: bool) -> str:
 @cache
 def models() -> dict[str, Model]:
     """The fitted models by name."""
-    document = json.loads((Path(__file__).parent / "weights.json").read_text(encoding="utf-8"))
-    return {language: Model.of(each) for language, each in document["confidence"].items()}
+    return {language: Model.of(each) for language, each in weights().confidence.items()}
 
 
-@cache
-def reader_weights() -> dict[str, dict[str, float]]:
-    """How much the reader's judgement counts beside the own logit, for a hit and for any."""
-    document = json.loads((Path(__file__).parent / "weights.json").read_text(encoding="utf-8"))
-    found: dict[str, dict[str, float]] = document["reader"]
-    return found
-
-
-@dataclass(frozen=True, slots=True)
-class Confidence:
+class Confidence(NamedTuple):
     """How sure a recall is. `first_logit` is the logit of the best hit's score, `best_sum` its weighted sum."""
 
     any: float = 0.0
@@ -106,8 +94,7 @@ class Confidence:
     def read(self, sums: Column, positions: NDArray[np.int64], read: Column) -> tuple[float, Column]:
         """The same once a reader has judged the candidates at some positions: the probability that any answers, and sums from
         which the scores of all follow. What was not read counts as if the reader had denied it."""
-        weights = reader_weights()
-        any, hit = weights["any"], weights["hit"]
+        any, hit = weights().reader["any"], weights().reader["hit"]
         judged = np.full(len(sums), -MAX_LOGIT, dtype=np.float32)
         judged[positions] = np.minimum(np.maximum(read, -MAX_LOGIT), MAX_LOGIT)
         any_logit = any["own"] * to_logit(self.any) + any["read"] * float(judged.max()) + any["constant"]
@@ -176,8 +163,7 @@ def estimate_confidence(evidence: NDArray[np.float64], model_name: str) -> Confi
     return Confidence(any, first_logit, float(evidence[0]), model.decay, evidence)
 
 
-@dataclass(frozen=True, slots=True)
-class SelectedCandidates:
+class SelectedCandidates(NamedTuple):
     """The candidates that may be recalled, in order, and how sure the recall is."""
 
     order: NDArray[np.int64]
@@ -186,8 +172,7 @@ class SelectedCandidates:
     confidence: Confidence
 
 
-@dataclass(frozen=True, slots=True)
-class ScoredCandidates:
+class ScoredCandidates(NamedTuple):
     """The scored candidates of a question, before any is left out."""
 
     view: View

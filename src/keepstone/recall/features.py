@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,10 +40,8 @@ NAMES: Final = (
     "importance",
 )
 _COLUMNS: Final = {name: at for at, name in enumerate(NAMES)}
-_NEIGHBOURS = ((1, "before", 0.8), (1, "after", 0.6), (2, "before", 0.5), (2, "after", 0.4))  # steps, way, weight of its words
-_NEIGHBOUR_WEIGHTS: Final = np.array(
-    [[1.0], *([weight] for _, _, weight in _NEIGHBOURS)], dtype=np.float32
-)  # its own words first
+# How much the words of a record and of its neighbours count, in the order of `message_links.NEIGHBOURS`.
+_NEIGHBOUR_WEIGHTS: Final = np.array([[1.0], [0.8], [0.6], [0.5], [0.4]], dtype=np.float32)
 _MARKS: Final = {mark: int(term_hashes([mark])[0]) for mark in (ASKS, ONLY_ASKS, NUMBERED, TIMED)}
 _SAMPLED_DATES = 1000  # records whose dates say which are new
 _FACT_WEIGHT = 1.3  # of a fact about the user beside a message of the user, where the question is about the user
@@ -52,8 +49,7 @@ _Put = Callable[[str, NDArray[Any]], None]  # writes a column by its name
 _SESSION_PSEUDO_COUNT = 5  # sessions without the word that IDF smoothing adds
 
 
-@dataclass(frozen=True, slots=True)
-class Features:
+class Features(NamedTuple):
     """The candidates of a question: `slots`, a row of features for each, and whether its similarity was measured; without a
     vector it is assumed from its keywords."""
 
@@ -64,6 +60,7 @@ class Features:
     only_asks: NDArray[np.bool_] | None = None  # messages of users that tell nothing; None: none, or they are wanted
     passages: Slots | None = None  # the slots of the passages that they are ranked by; None: the candidates' own
     own: NDArray[np.float32] | None = None  # similarity and coverage of each without its neighbours; None: it has none
+    hints: tuple[str, ...] = ("speaker", "time")  # of these features those that the question asks for
 
     @property
     def own_similarity(self) -> Column:
@@ -98,15 +95,14 @@ def score_candidates(
     """The features of the slots with the highest estimates and of their neighbours. A neighbour that is not `unexpired` (default:
     active) is skipped."""
     unexpired = view.active if unexpired is None else unexpired
-    best = choose_candidates(estimates, usable, max(MAX_SCORED, 3 * wanted), also)
-    slots = np.sort(best)
+    slots = best = choose_candidates(estimates, usable, max(MAX_SCORED, 3 * wanted), also)
     if view.session_count and len(best) < np.count_nonzero(usable):
         is_candidate = np.zeros(view.size + 1, dtype=np.bool_)  # the last stands for no slot
-        is_candidate[_neighbours(view, best, unexpired)] = True
+        is_candidate[view.neighbours(best, unexpired)] = True
         is_candidate[:-1] &= usable
         is_candidate[best] = True
         slots = is_candidate[:-1].nonzero()[0]
-    neighbours = _neighbours(view, slots, unexpired)
+    around = view.neighbours(slots, unexpired) if view.session_count else None
     values = np.zeros((len(slots), len(NAMES)), dtype=np.float32)
     shown = slots if first.shown is None else first.shown[slots]
     measured = view.embedded[shown] if first.has_vector else np.zeros(len(shown), dtype=np.bool_)
@@ -118,9 +114,9 @@ def score_candidates(
 
     only_asks = view.holds(_MARKS[ONLY_ASKS])
     asks = view.holds(_MARKS[ASKS]) | only_asks
-    _put_similarity(put, view, first, slots, neighbours[0], asks)
+    _put_similarity(put, view, first, slots, around, asks)
     put("words", first.keywords[slots])
-    put("coverage", _coverage(view, first, slots, neighbours))
+    put("coverage", _coverage(first, slots, around))
     put("session_words", _session_bm25(view, first, slots))
     _put_speaker(put, view, question, slots)
     put("asks", asks[slots])
@@ -134,38 +130,23 @@ def score_candidates(
     unknown = [match.weights is None for word, match in zip(question.words, first.matches, strict=True) if word.is_name]
     share = sum(unknown) / len(unknown) if unknown else 0.0
     own = np.array([first.similarity[slots], first.coverage[slots]]) if view.session_count else None
+    hints = ("speaker",) * bool(question.names) + ("time",) * (question.time is not None)
     repeats = only_asks[slots]
     if question.about_questions or not np.count_nonzero(repeats):
-        return Features(slots, values, measured, share, None, shown, own)
+        return Features(slots, values, measured, share, None, shown, own, hints)
     by_user = (view.kinds[slots] == view.code(MESSAGE)) & (view.roles[slots] != view.code("assistant"))
-    return Features(slots, values, measured, share, repeats & by_user, shown, own)
+    return Features(slots, values, measured, share, repeats & by_user, shown, own, hints)
 
 
-def _neighbours(view: View, slots: Slots, unexpired: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """The slots one and two messages before and after, a row for each of `_NEIGHBOURS`; -1 for none."""
-    if not view.session_count:
-        return np.full((len(_NEIGHBOURS), len(slots)), -1)
-    found = np.empty((len(_NEIGHBOURS), len(slots)), dtype=np.int64)
-    hides = view.live < view.size or unexpired is not view.active
-    for row, (steps, way, _) in enumerate(_NEIGHBOURS):
-        current = slots if steps == 1 else found[row - 2]
-        found[row] = following = getattr(view, way)[current]
-        is_none = following >= view.size  # added after this view was taken
-        if steps > 1:
-            is_none |= current < 0
-        if hides:
-            is_none |= ~unexpired.take(following, mode="clip")
-        found[row][is_none] = -1
-    return found
-
-
-def _put_similarity(put: _Put, view: View, first: FirstPass, slots: Slots, before: Slots, asks: NDArray[np.bool_]) -> None:
-    """The features of similarity. `before` are the messages before; `asks` says of every slot whether it is a question."""
+def _put_similarity(put: _Put, view: View, first: FirstPass, slots: Slots, around: Slots | None, asks: NDArray[np.bool_]) -> None:
+    """The features of similarity. `around` are the slots and their neighbours; `asks` says of every slot whether it is a
+    question."""
     own = first.similarity[slots]
-    if not view.session_count:  # no record has a message before it
+    if around is None:  # no record has a message before it
         for name in ("nearest", "pair", "session"):
             put(name, own)
         return
+    before = around[1]
     has_previous = before >= 0
     previous = first.similarity[before] * has_previous
     to_previous = np.maximum(view.similarity_to_previous[slots], np.float32(-0.9))
@@ -180,32 +161,34 @@ def _put_similarity(put: _Put, view: View, first: FirstPass, slots: Slots, befor
 def _session_similarity(view: View, slots: Slots, own: Column) -> Column:
     """The mean of the three best candidates of a record's session; its own where it has no session."""
     is_inside, sessions = view.in_session[slots], view.sessions[slots]
-    inside = sessions[is_inside]
-    if not len(inside):
+    count = np.count_nonzero(is_inside)
+    if not count:
         return own
+    inside, of_inside = (sessions, own) if count == len(slots) else (sessions[is_inside], own[is_inside])
     counts = np.bincount(inside)
     codes = counts.nonzero()[0]
     sizes = counts[codes]
-    starts, taken = np.cumsum(sizes) - sizes, np.minimum(sizes, 3)
-    ordered = np.append(inside * np.float64(16) - own[is_inside], np.inf)
+    starts, taken = sizes.cumsum() - sizes, np.minimum(sizes, 3)
+    ordered = np.full(count + 1, np.inf)
+    np.subtract(inside * np.float64(16), of_inside, out=ordered[:-1])
     ordered.sort()  # by session, the most similar first
-    totals = np.add.reduceat(ordered, np.array([starts, starts + taken]).T.ravel())[::2]
+    totals = np.add.reduceat(ordered, np.array([starts, starts + taken]).ravel("F"))[::2]
     means = np.zeros(len(view.codes), dtype=np.float32)
     means[codes] = 16 * codes - totals / taken
-    found: Column = np.where(is_inside, means[sessions], own)
+    found: Column = means[sessions] if count == len(slots) else np.where(is_inside, means[sessions], own)
     return found
 
 
-def _coverage(view: View, first: FirstPass, slots: Slots, neighbours: NDArray[np.int64]) -> Column:
+def _coverage(first: FirstPass, slots: Slots, around: Slots | None) -> Column:
     """For each word of the question the best that the record and its neighbours hold, summed."""
-    if not view.session_count:
+    if around is None:
         return first.coverage[slots]
-    around = np.concatenate([slots[None], neighbours])
     total = np.zeros(len(slots), dtype=np.float32)
     for match in first.matches:
         if match.weights is not None:
-            best = (match.weights[around] * _NEIGHBOUR_WEIGHTS).max(axis=0)
-            total += np.float32(match.rarity / first.total_rarity) * best
+            weights = match.weights.take(around)
+            weights *= _NEIGHBOUR_WEIGHTS
+            total += np.float32(match.rarity / first.total_rarity) * weights.max(axis=0)
     return total
 
 

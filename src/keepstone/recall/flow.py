@@ -118,10 +118,9 @@ class RecallFlow:
         kept, cut = fit_budget([hit for _, hit in hits], query.max_tokens)
         if counts and ranking.snapshot is None:
             kept_ids = {hit.record.id for hit in kept}
-            read = [(position, hit.record.id) for position, hit in hits if hit.record.id in kept_ids]
-            sequences = ranking.sequences(np.array([position for position, _ in read], dtype=np.int64))
-            ids = [id for _, id in read]
-            self._accesses.count_reads(scope, zip(ids, sequences, strict=True), ranking.ranked_at)
+            read = {hit.record.id: position for position, hit in hits if hit.record.id in kept_ids}
+            sequences = ranking.sequences(np.array([*read.values()], dtype=np.int64))
+            self._accesses.count_reads(scope, zip(read, sequences, strict=True), ranking.ranked_at)
         cut_ids = tuple(hit.record.id for hit in cut)
         considered = ranking.population or int(np.count_nonzero(ranking.usable))
         return Recall(query.text, tuple(kept), considered, len(cut), notes, cut_ids, ranking.sureness)
@@ -150,7 +149,7 @@ class RecallFlow:
             ranking,
             sums=superseded.sums,
             order=bury_last(ranking.view, ranking.features, order),
-            confidence=replace(ranking.confidence, any=read.confidence),
+            confidence=ranking.confidence._replace(any=read.confidence),
             notes=(*ranking.notes, f"a reader judged the first {len(records)} hits"),
             superseded=superseded,
             read=read.logits,
@@ -316,16 +315,16 @@ class RecallFlow:
                 facts = scored.select(order[is_fact[features.slots[order]]], relevance, of_facts, query.limit)
                 found = facts if len(facts.order) and facts.confidence.any >= min_confidence else found
         if window is None and found.confidence.any < min_confidence:
-            found = replace(found, order=order[:0])
+            found = found._replace(order=order[:0])
         if work == "task" or (work and len(found.order)):
             standing, sums = rank_in(view, first, features.slots, usable, found.sums, found.order, query.limit)
-            found = replace(found, order=standing, sums=sums)
+            found = found._replace(order=standing, sums=sums)
         readable = vector if self.embedder is not None and self.embedder.id in load_model().embedders else None
         passed = found.order
         if is_read:
             superseded = Supersession(found.order, found.sums)
             if min_similarity is None:
-                passed = replace(of_all, best_required=0.0).select(found.order, relevance, query.limit)
+                passed = of_all._replace(best_required=0.0).select(found.order, relevance, query.limit)
         else:
             superseded = supersede(view, question, readable, features, usable, found.sums, found.order, query.limit, fetch)
         return Ranking(
@@ -452,13 +451,10 @@ class RecallFlow:
 
     # -- hits -----------------------------------------------------------------------------------------------------
     def _fetch_hits(self, scope: Scope, ranking: Ranking, positions: NDArray[np.int64]) -> Positioned:
-        records: Sequence[Record | None]
-        if ranking.snapshot is not None:
-            records = [ranking.snapshot.records[slot] for slot in ranking.features.slots[positions]]
-        elif ranking.superseded is not None and all(position in ranking.superseded.records for position in positions.tolist()):
-            records = [ranking.superseded.records[position] for position in positions.tolist()]
-        else:
-            records = self._store.fetch(scope, ranking.sequences(positions))
+        read = {} if ranking.superseded is None else ranking.superseded.records
+        if all(position in read for position in positions.tolist()):
+            return self._build_hits(ranking, positions, [read[position] for position in positions.tolist()])
+        records = self._fetch_slots(scope, ranking.snapshot, ranking.view, ranking.features.slots[positions])
         return self._build_hits(ranking, positions, records)
 
     def _build_hits(self, ranking: Ranking, positions: NDArray[np.int64], records: Sequence[Record | None]) -> Positioned:

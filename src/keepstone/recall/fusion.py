@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,7 +37,7 @@ _FOREIGN_WORLD_ODDS = 0.5  # added to them: the odds are fitted on more question
 _SHARES = (0.5, 0.25)  # of the threshold, and of the best relevance: what a record needs once the best passes
 # How much each raises the relevance of a record without any similarity: holding every word of the query, being said by the
 # speaker it names, being of the time it names.
-_COVERAGE_FACTOR, _HINT_FACTORS = np.float32(0.75), (("speaker", np.float32(0.3)), ("time", np.float32(0.2)))
+_COVERAGE_FACTOR, _HINT_FACTORS = np.float32(0.75), {"speaker": np.float32(0.3), "time": np.float32(0.2)}
 _ASKING_POINTS = 14.0  # more than the rewording of a question scores above the statement that answers it
 _UNKNOWN_NAMES_FACTOR = 0.3  # how much relevance falls where no record holds the names in the question
 
@@ -45,13 +45,15 @@ Positions = NDArray[np.int64] | slice
 
 
 class Weights:
-    """The weight of each feature."""
+    """The weight of each feature, and the weights of `confidence`."""
 
     def __init__(self, path: Path) -> None:
         document = json.loads(path.read_text(encoding="utf-8"))
         self.version = int(document["version"])
         self.by_name: dict[str, float] = {name: float(document["weights"][name]) for name in NAMES}
         self.vector = np.array([self.by_name[name] for name in NAMES], dtype=np.float32)
+        self.confidence: dict[str, dict[str, dict[str, float]]] = document["confidence"]
+        self.reader: dict[str, dict[str, float]] = document["reader"]  # its judgement beside the own logit, of a hit and of any
 
 
 @cache
@@ -110,10 +112,8 @@ def measure_own_relevance(features: Features, positions: Positions = slice(None)
 def _combine_relevance(features: Features, similarity: Column, coverage: Column, positions: Positions = slice(None)) -> Column:
     similarity = np.minimum(np.maximum(similarity[positions], np.float32(0)), np.float32(1))
     distance: Column = (1 - similarity) * (1 - _COVERAGE_FACTOR * coverage[positions])
-    for name, factor in _HINT_FACTORS:
-        column = features.column(name)[positions]
-        if np.count_nonzero(column):
-            distance *= 1 - factor * column
+    for name in features.hints:
+        distance *= 1 - _HINT_FACTORS[name] * features.column(name)[positions]
     relevance: Column = (1 - distance) * np.float32(1 - _UNKNOWN_NAMES_FACTOR * features.unknown_names)
     return relevance
 
@@ -129,8 +129,7 @@ def chance_relevance(size: int) -> float:
     return min(_MAX_CHANCE, _CHANCE[0] + _CHANCE[1] * decades + _CHANCE[2] * decades**2)
 
 
-@dataclass(frozen=True, slots=True)
-class RelevanceThreshold:
+class RelevanceThreshold(NamedTuple):
     """The relevance a record needs: `minimum`, or `share_of_best` of the best; and what the best of those returned needs, without
     which none is recalled."""
 

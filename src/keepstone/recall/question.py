@@ -56,8 +56,7 @@ _LATIN_LETTER = re.compile("[A-Za-z]")
 _CAPITALIZED = re.compile(r"(?<=[a-z,] )[A-Z][a-z]\w+")  # a capital within a sentence
 
 
-@dataclass(frozen=True, slots=True)
-class QuestionWord:
+class QuestionWord(NamedTuple):
     """One word of a question. `names` are the codes of the speakers it names; `is_name`: it looks like the name of something;
     `others` are further terms of the same word."""
 

@@ -21,7 +21,7 @@ from keepstone.text.sentences import MAX_PASSAGE_CHARS, first_stop
 from keepstone.types import Passage, Record
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Ranking:
     """The scored candidates of one question; `order` lists the positions of those that are recalled, best first: none, where the
     confidence is too low."""

@@ -31,6 +31,7 @@ MIN_SAME = 0.97  # cosine from which two records repeat each other
 MIN_ALIKE = 0.6  # cosine from which one fact may be a newer state of the other
 MIN_ALIKE_COVERED = 0.3  # the same where both hold the question's words, as "lives in Rome" and "lives in Oslo" do
 MIN_ALIKE_MESSAGES = 0.8  # the same for messages: they resemble each other more
+_MIN_ALIKE = np.array([MIN_ALIKE_COVERED, MIN_ALIKE_MESSAGES], dtype=np.float32)
 MAX_GAP = 1.5  # points by which the newer of two alike records may score lower and still be put first
 MAX_GAP_COVERED = 4.0  # the same for alike facts that hold the question's words
 MAX_RERANKED = 30  # hits that a reranker reads, or the caller's limit where that is larger
@@ -43,8 +44,10 @@ _BUDGET_STEPS = 2000  # resolution of the knapsack that fills a token budget
 
 def bury_last(view: View, features: Features, order: NDArray[np.int64]) -> NDArray[np.int64]:
     """The order with what is buried, of importance 0, after the rest."""
+    if view.least_importance > BURIED:
+        return order
     buried = view.importances[features.slots[order]] <= BURIED
-    return np.concatenate([order[~buried], order[buried]]) if buried.any() else order
+    return np.concatenate([order[~buried], order[buried]])
 
 
 # -- repeats and revisions ----------------------------------------------------------------------------------------
@@ -78,14 +81,15 @@ def arrange(
     if highest < MIN_ALIKE_COVERED:
         return order, sums  # no two are alike
     positions = _put_newer_first(view, question, head_slots, sums[head], similarity, coverage[head])
-    if highest < MIN_SAME and positions == list(range(len(head))):
-        return order, sums
     moved = np.array(positions)
-    similarity = similarity[moved[:, None], moved]
-    roles, names = view.roles[head_slots][moved], view.names[head_slots][moved]
-    same = (similarity >= MIN_SAME) & (roles[:, None] == roles) & (names[:, None] == names)
-    repeats = (same & below).any(axis=1)
-    moved = np.concatenate([moved[~repeats], moved[repeats]])
+    if highest >= MIN_SAME:
+        similarity = similarity[moved[:, None], moved]
+        roles, names = view.roles[head_slots][moved], view.names[head_slots][moved]
+        same = (similarity >= MIN_SAME) & (roles[:, None] == roles) & (names[:, None] == names)
+        repeats = (same & below).any(axis=1)
+        moved = np.concatenate([moved[~repeats], moved[repeats]])
+    elif positions == list(range(len(head))):
+        return order, sums
     arranged_sums = sums.copy()
     arranged_sums[head[moved]] = sums[head]
     return np.concatenate([head[moved], order[len(head) :]]), arranged_sums
@@ -122,28 +126,27 @@ def _put_newer_first(
     hint = question.time
     if hint is not None and (hint.order == "earliest" or hint.start is not None or hint.end is not None):
         return positions  # the question names a time itself
-    occurred, kinds, tags = view.occurred[slots], view.kinds[slots], view.tags[slots]
-    is_fact = kinds != view.codes.get(MESSAGE, -1)
-    least = np.where(is_fact, np.float32(MIN_ALIKE_COVERED), np.float32(MIN_ALIKE_MESSAGES))
-    gaps = sums - sums[:, None]
-    revises = (occurred[:, None] > occurred) & (similarity >= least) & _below_diagonal(len(slots)) & (gaps < MAX_GAP_COVERED)
-    if not np.count_nonzero(revises):
+    occurred = view.occurred[slots]
+    may_revise = (occurred[:, None] > occurred) & _below_diagonal(len(slots))
+    if not np.count_nonzero(may_revise):
         return positions
-    for column in (kinds, view.roles[slots], view.names[slots]):
-        revises &= column[:, None] == column
-    covers = is_fact & (coverage >= 0.5)
-    both_cover = covers[:, None] & covers & (np.abs(coverage[:, None] - coverage) <= 0.1)
-    is_alike, is_close = similarity >= MIN_ALIKE, gaps < MAX_GAP
-    # Facts that hold the question's words are compared whatever their tags.
-    revises &= (both_cover & (is_alike | is_close)) | (is_alike & is_close & (tags[:, None] == tags))
-    not_now: NDArray[np.bool_] | None = None  # looked up for the first pair that would change places
-    rows, columns = revises.nonzero()  # row by row, older ones best first
+    kinds, roles, names, tags = view.kinds[slots], view.roles[slots], view.names[slots], view.tags[slots]
+    is_message = kinds == view.codes.get(MESSAGE, -1)
+    gaps, covers = sums - sums[:, None], (coverage >= 0.5) & ~is_message
+    may_revise &= (similarity >= _MIN_ALIKE[is_message.view(np.int8)]) & (gaps < MAX_GAP_COVERED)
+    may_revise &= (covers[:, None] & covers) | (similarity >= MIN_ALIKE)
+    asked = question.terms
+    rows, columns = may_revise.nonzero()  # row by row, older ones best first
     for newer, older in zip(rows.tolist(), columns.tolist(), strict=True):
+        if kinds[newer] != kinds[older] or roles[newer] != roles[older] or names[newer] != names[older]:
+            continue
+        is_alike, is_close = similarity[newer, older] >= MIN_ALIKE, gaps[newer, older] < MAX_GAP
+        both_cover = covers[newer] and covers[older] and abs(coverage[newer] - coverage[older]) <= 0.1
+        # Facts that hold the question's words are compared whatever their tags.
+        if not (is_alike or is_close if both_cover else is_alike and is_close and tags[newer] == tags[older]):
+            continue
         if positions.index(older) < positions.index(newer):
-            if not_now is None:
-                asked = question.terms
-                not_now = view.holds_any([term for word, term in _NOT_NOW.items() if word not in asked], slots)
-            if not_now[newer]:
+            if any(view.holds(term)[slots[newer]] for word, term in _NOT_NOW.items() if word not in asked):
                 continue  # a wish or the past revises nothing
             positions.remove(newer)
             positions.insert(positions.index(older), newer)

@@ -119,12 +119,12 @@ def supersede(
     records of the first `limit` hits are fetched with those that are read. With `read`, a reader judges the pairs."""
     if vector is None or not len(order):
         return Supersession(order, sums)
-    pairs, told = _find_pairs(view, vector, features, usable, sums, order, _BY_WORDS if read is None else _BY_READER)
-    if not pairs:
+    pairs, compared = _find_pairs(view, vector, features, usable, sums, order, _BY_WORDS if read is None else _BY_READER)
+    if not pairs or compared is None:
         return Supersession(order, sums)
     positions = sorted({*order[:limit].tolist(), *(position for older, newer, _ in pairs for position in (older, newer))})
     records = dict(zip(positions, fetch(features.slots[positions]), strict=True))
-    replacements = _judge(view, question, features, pairs, told, records, read)
+    replacements = _judge(view, question, features, pairs, compared, records, read)
     if not replacements or _OF_THE_PAST.search(question.text) or question.time is not None:
         return Supersession(order, sums, replacements, records=records)
     return replace(_move(order, sums, replacements), records=records)
@@ -141,7 +141,7 @@ def find_replaced(
     model = load_model()
     # One thread: those of a BLAS wait for each other on a busy machine, a hundred times as long as the product takes.
     points = np.vecdot(view.vectors, model.of_statement @ vector) + np.float32(model.common @ vector)
-    usable = view.active & view.embedded & _by_user(view, slice(None)) & (_stated_at(view, slice(None)) < said_at_micros)
+    usable = view.active & view.embedded & view.unnamed & (view.stated < said_at_micros)
     points[~usable] = -np.inf
     best = np.argpartition(-points, _MAX_EARLIER)[:_MAX_EARLIER] if len(points) > _MAX_EARLIER else np.arange(len(points))
     best = best[np.argsort(-points[best])]
@@ -155,37 +155,32 @@ def find_replaced(
     return dict(sorted(((id, each) for id, each in found.items() if each >= MIN_CLAIM), key=lambda entry: -entry[1]))
 
 
-def _stated_at(view: View, slots: Slots | np.int64 | slice) -> NDArray[np.int64]:
-    """When each record got its present wording, in microseconds."""
-    stated: NDArray[np.int64] = np.maximum(view.occurred[slots], view.valid_from[slots])
-    return stated
+class _Compared(NamedTuple):
+    """The statements that were compared: their positions, when they got their present wording, and their vectors."""
 
-
-def _by_user(view: View, slots: Slots | slice) -> NDArray[np.bool_]:
-    """Which records neither the assistant nor a speaker with a name said."""
-    codes = view.codes
-    said: NDArray[np.bool_] = (view.roles[slots] != codes.get("assistant", -1)) & (view.names[slots] == codes.get(None, -1))
-    return said
+    told: Order
+    stated: NDArray[np.int64]
+    vectors: NDArray[np.float32]
 
 
 def _find_pairs(
     view: View, vector: Vector, features: Features, usable: NDArray[np.bool_], sums: Column, order: Order, limits: _Limits
-) -> tuple[list[tuple[int, int, float]], Order]:
-    """The pairs (older, newer, points) of positions that are worth reading, and the positions of all that were compared."""
+) -> tuple[list[tuple[int, int, float]], _Compared | None]:
+    """The pairs (older, newer, points) of positions that are worth reading, and all that was compared."""
     model, slots = load_model(), features.slots
     heads = order[: limits.older]
-    heads = heads[features.measured[heads] & _by_user(view, slots[heads])]
+    heads = heads[features.measured[heads] & view.unnamed[slots[heads]]]
     if not len(heads):
-        return [], heads
+        return [], None
     told = np.arange(len(slots))
     if len(slots) > _MAX_COMPARED:
         told = np.sort(np.argpartition(-sums, _MAX_COMPARED)[:_MAX_COMPARED])
     compared = slots[told]
-    told = told[usable[compared] & features.measured[told] & _by_user(view, compared) & (features.column("asks")[told] == 0)]
-    stated, head_stated = _stated_at(view, slots[told]), _stated_at(view, slots[heads])
-    is_later = stated > head_stated[:, None]
+    told = told[usable[compared] & features.measured[told] & view.unnamed[compared] & (features.column("asks")[told] == 0)]
+    stated = view.stated[slots[told]]
+    is_later = stated > view.stated[slots[heads], None]
     if not np.count_nonzero(is_later):
-        return [], told
+        return [], None
     vectors = view.vectors.take(features.shown[told], axis=0)
     asked = model.common + vector @ model.of_question
     pairs: list[tuple[int, int, float]] = []
@@ -199,13 +194,15 @@ def _find_pairs(
             for at, value in zip(told[best].tolist(), points[best].tolist(), strict=True)
             if value >= limits.min_points
         ]
-    return pairs, told
+    return pairs, _Compared(told, stated, vectors)
 
 
-def _measure_pairs(view: View, features: Features, pairs: Sequence[tuple[int, int, float]], told: Order) -> list[VectorPoints]:
-    """What the vectors say of each pair, beside all that was told."""
-    model, slots, shown = load_model(), features.slots, features.shown
-    vectors, stated = view.vectors.take(shown[told], axis=0), _stated_at(view, slots[told])
+def _measure_pairs(
+    view: View, features: Features, pairs: Sequence[tuple[int, int, float]], compared: _Compared
+) -> list[VectorPoints]:
+    """What the vectors say of each pair, beside all that was compared."""
+    model, shown = load_model(), features.shown
+    told, stated, vectors = compared
     fits: dict[int, tuple[Column, Column, float]] = {}
     measured = []
     for older, newer, points in pairs:
@@ -227,7 +224,7 @@ def _judge(
     question: Question,
     features: Features,
     pairs: list[tuple[int, int, float]],
-    told: Order,
+    compared: _Compared,
     records: dict[int, Record | None],
     judge_pairs: JudgePairs | None,
 ) -> dict[int, Replacement]:
@@ -242,7 +239,7 @@ def _judge(
     readable = read if changes is None else [entry for entry in read if entry[2] in changes]
     if not readable:
         return {}
-    measured = _measure_pairs(view, features, [pair for pair, _, _, _ in readable], told)
+    measured = _measure_pairs(view, features, [pair for pair, _, _, _ in readable], compared)
     texts = [(points, old, new) for points, (_, old, new, _) in zip(measured, readable, strict=True)]
     if judge_pairs is None:
         probabilities = revision_probabilities(texts, question.text, least=MIN_PROBABILITY)
@@ -257,7 +254,7 @@ def _judge(
     found: dict[int, Replacement] = {}
     for ((older, newer, _), _, _, id), probability in zip(readable, probabilities, strict=True):
         if probability >= least and (older not in found or found[older].probability < probability):
-            said_at = int(_stated_at(view, features.slots[newer : newer + 1])[0])
+            said_at = int(view.stated[features.slots[newer]])
             found[older] = Replacement(older, newer, id, said_at, round(probability, 4))
     return found
 

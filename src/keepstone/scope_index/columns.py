@@ -111,6 +111,10 @@ class View:
         return int(self.columns["expires"].min(initial=np.iinfo(np.int64).max))
 
     @cached_property
+    def least_importance(self) -> float:
+        return float(self.columns["importances"].min(initial=1.0))
+
+    @cached_property
     def outcomes(self) -> NDArray[np.bool_]:
         """The records that are active and do not tell a step of a task: its episode tells of those."""
         columns = self.columns
@@ -126,25 +130,39 @@ class View:
         return found
 
     @cached_property
+    def unnamed(self) -> NDArray[np.bool_]:
+        """The records that neither the assistant nor a speaker with a name said."""
+        found: NDArray[np.bool_] = (self.columns["roles"] != self.code("assistant")) & (self.columns["names"] == self.code(None))
+        return found
+
+    @cached_property
+    def stated(self) -> NDArray[np.int64]:
+        """When each record got its present wording, in microseconds."""
+        found: NDArray[np.int64] = np.maximum(self.columns["occurred"], self.columns["valid_from"])
+        return found
+
+    @cached_property
     def steps(self) -> NDArray[np.bool_]:
         """The records that tell what was done for a task, rather than what was said."""
         found: NDArray[np.bool_] = (self.columns["tags"] == self.code(STEP)) & (self.columns["kinds"] == self.code(MESSAGE))
         return found
 
+    def neighbours(self, slots: NDArray[np.int64], unexpired: NDArray[np.bool_]) -> NDArray[np.int64]:
+        """`message_links.find_neighbours` of some slots, without neighbours that are gone or have expired."""
+        if len(slots) == self.live == self.size and unexpired is self.columns["active"]:
+            return self._all_neighbours
+        return message_links.find_neighbours(self.columns, slots, unexpired)
+
+    @cached_property
+    def _all_neighbours(self) -> NDArray[np.int64]:
+        return message_links.find_neighbours(self.columns, np.arange(self.size), self.columns["active"])
+
     def holds(self, term: int) -> NDArray[np.bool_]:
         """Which slots hold a term; the one after the last, which stands for no slot, does not."""
         if term not in self._holding:
-            holds_term = np.zeros(self.size + 1, dtype=np.bool_)
+            holds_term = self._holding[term] = np.zeros(self.size + 1, dtype=np.bool_)
             holds_term[find_terms(self.runs, [term])[0][0]] = True
-            self._holding[term] = holds_term
         return self._holding[term]
-
-    def holds_any(self, terms: Iterable[int], slots: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Which of some slots hold one of the terms."""
-        found = np.zeros(len(slots), dtype=np.bool_)
-        for term in terms:
-            found |= self.holds(term)[slots]
-        return found
 
     def code(self, text: str | None) -> int:
         """The number a kind, tag, session, role or name stands as; -1 where no record has it."""
@@ -220,6 +238,9 @@ class ScopeIndex:
         """Take in what a store's change feed says."""
         rows = changes.rows
         with self._lock:
+            if not len(rows) and not changes.removed and rows.vectors.shape[1] == self._dimension:
+                self.latest = changes.latest  # something else was written, such as counts of reads: the view still holds
+                return
             self._view = None
             if rows.vectors.shape[1] != self._dimension:
                 self._vectors = np.zeros((len(self._vectors), rows.vectors.shape[1]), dtype=np.float32)
@@ -276,11 +297,10 @@ class ScopeIndex:
     def _link(self, slots: NDArray[np.int64]) -> None:
         """Chain the slots that were just filled."""
         linked = slots[self._linked(slots)]
-        first_load = len(slots) == self._size
-        if first_load or not all(message_links.append_link(self._columns, slot, self._last) for slot in linked.tolist()):
-            self._link_all()
-        else:
+        if all(message_links.append_link(self._columns, slot, self._last) for slot in linked.tolist()):
             self._measure_links(linked)
+        else:
+            self._link_all()
 
     def _update(self, rows: IndexRows, sums: NDArray[np.uint32]) -> NDArray[np.int64]:
         """Change records in place where their words stayed the same; the rows that need a new slot."""
@@ -338,7 +358,7 @@ class ScopeIndex:
         self._columns["before"][slots] = self._columns["after"][slots] = -1
         self._columns["similarity_to_previous"][slots] = 0.0
         self._size += len(which)
-        self._link(slots)
+        self._link(slots) if self._size > len(which) else self._link_all()
 
     def _put(self, rows: IndexRows, which: Places, slots: Places, sums: NDArray[np.uint32]) -> None:
         """Write some rows, or all of them, into slots."""
@@ -346,12 +366,12 @@ class ScopeIndex:
             self._columns[name][slots] = getattr(rows, name)[which]
         for name in CODED:
             texts: list[str | None] = getattr(rows, name)
-            for text in set(texts):
+            for text in (different := set(texts)):
                 code = self._codes.setdefault(text, len(self._codes))
                 if name == "names" and text is not None:
                     self._know(text, code)
-            codes = np.fromiter(map(self._codes.__getitem__, texts), dtype=np.int32, count=len(texts))
-            self._columns[name][slots] = codes[which]
+            codes = np.fromiter(map(self._codes.__getitem__, texts), np.int32, len(texts)) if len(different) > 1 else None
+            self._columns[name][slots] = code if codes is None else codes[which]
         self._columns["sums"][slots] = sums[which]
         if self._vectors is not rows.vectors:
             self._vectors[slots] = rows.vectors[which]
@@ -380,9 +400,8 @@ class ScopeIndex:
             return
         room = size if not self._size else max(size, room + room // 2)
         for name, column in self._columns.items():
-            grown = np.empty(room, dtype=column.dtype)
+            grown = self._columns[name] = np.empty(room, dtype=column.dtype)
             grown[: self._size] = column[: self._size]
-            self._columns[name] = grown
         if len(self._vectors) < room:
             vectors = np.empty((room, self._dimension), dtype=np.float32)
             vectors[: self._size] = self._vectors[: self._size]

@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+# The messages one and two before and after: each by its way from a message, or from an earlier neighbour.
+NEIGHBOURS = ((0, "before"), (0, "after"), (1, "before"), (2, "after"))
 Columns = dict[str, NDArray[Any]]
 Slots = NDArray[np.int64]
 VectorsAt = Callable[[Slots], NDArray[np.float32]]
@@ -68,6 +70,17 @@ def remove_links(columns: Columns, slots: Slots, last: dict[int, int]) -> None:
             else:
                 del last[session]
         before[slot] = after[slot] = -1
+
+
+def find_neighbours(columns: Columns, slots: Slots, shown: NDArray[np.bool_]) -> Slots:
+    """The slots, and a row for each of `NEIGHBOURS`; -1 for none, and where the neighbour is not `shown`."""
+    found = np.empty((1 + len(NEIGHBOURS), len(slots)), dtype=np.int64)
+    found[0] = slots
+    for row, (of, way) in enumerate(NEIGHBOURS, start=1):
+        found[row] = following = columns[way][found[of]]
+        is_there = shown.take(following, mode="clip") & (found[of] >= 0) & (following < len(shown))  # else it was added later
+        found[row][~is_there] = -1
+    return found
 
 
 def measure_links(columns: Columns, vectors_at: VectorsAt, slots: Slots) -> None:

@@ -7,7 +7,7 @@ Slots of records that are gone stay in the runs until the index is rebuilt; the 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,19 +51,24 @@ def _join(terms: NDArray[np.uint32], slots: NDArray[np.generic]) -> NDArray[np.u
     return keys
 
 
+def _find_edges(values: NDArray[Any]) -> NDArray[np.int64]:
+    """Where each stretch of equal values begins, and the end of the last."""
+    return np.concatenate([np.arange(len(values[:1])), (values[1:] != values[:-1]).nonzero()[0] + 1, [len(values)]])
+
+
 def _split(keys: NDArray[np.uint64], counts: Counts) -> Run:
     """A run of distinct sorted keys."""
     terms = (keys >> np.uint64(32)).astype(np.uint32)
-    last = np.append(terms[1:] != terms[:-1], True)[: len(terms)].nonzero()[0]
-    return Run(terms[last], last + 1, keys.astype(np.uint32), counts)
+    edges = _find_edges(terms)
+    return Run(terms[edges[:-1]], edges[1:], keys.astype(np.uint32), counts)
 
 
 def make_run(terms: NDArray[np.uint32], slots: NDArray[np.int64] | NDArray[np.uint32]) -> Run:
     """A run of terms, each with the slot that it stands in."""
     keys = _join(terms, slots)
     keys.sort()
-    starts = np.append(True, keys[1:] != keys[:-1])[: len(keys)].nonzero()[0]
-    return _split(keys[starts], np.minimum(np.diff(starts, append=len(keys)), 255).astype(np.uint8))
+    edges = _find_edges(keys)
+    return _split(keys[edges[:-1]], np.minimum(edges[1:] - edges[:-1], 255).astype(np.uint8))
 
 
 def _merged(left: Run, right: Run) -> Run:

@@ -65,7 +65,7 @@ class Segments:
 
     def open(self, scope: Scope) -> Segment | None:
         """The segment that there is, if it fits the store as it is."""
-        if not self._least:
+        if not self._least or not (scope in self._kept or (self._folder is not None and self._folder.is_dir())):
             return None
         about = self._about(scope)
         held = self._kept.get(scope)
@@ -123,7 +123,7 @@ class Segments:
     def erase(self, scope: Scope) -> bool:
         """Leave nothing of records that were forgotten or redacted since the file was made in it; False where something may be
         left. A file that does not fit the store goes: it may hold anything."""
-        if self._folder is None:
+        if self._folder is None or not self._folder.is_dir():
             return True
         path = self._path(scope)
         try:

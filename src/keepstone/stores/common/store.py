@@ -231,17 +231,19 @@ class CommonStore:
 
     # -- what ranking reads ---------------------------------------------------------------------------------------
     def all_rows(self, scope: Scope, max_bytes: int) -> Changes | None:
-        return None if self.index_size(scope) > max_bytes else self.changes(scope, 0)
+        return self._catalog.consistently(
+            scope, lambda db, number: None if self._index_size(db, number) > max_bytes else self._read_changes(db, number, 0)
+        )
 
     def changes(self, scope: Scope, after: int) -> Changes:
-        def read(db: Transaction, number: int | None) -> Changes:
-            removed = db.all("index_removed", (number, after)) if after else []
-            latest = max(after, removed[-1][1] if removed else 0, db.one("index_latest", (number,))[0] or 0)
-            changed = db.stream("index_changed", (number, after))
-            rows = index_rows(db, changed, self._catalog.dimension(db), read_passages(db, number))
-            return Changes(latest, rows, tuple(row[0] for row in removed))
+        return self._catalog.consistently(scope, lambda db, number: self._read_changes(db, number, after))
 
-        return self._catalog.consistently(scope, read)
+    def _read_changes(self, db: Transaction, number: int | None, after: int) -> Changes:
+        removed = db.all("index_removed", (number, after)) if after else []
+        latest = max(after, removed[-1][1] if removed else 0, db.one("index_latest", (number,))[0] or 0)
+        changed = db.stream("index_changed", (number, after))
+        rows = index_rows(db, changed, self._catalog.dimension(db), read_passages(db, number))
+        return Changes(latest, rows, tuple(row[0] for row in removed))
 
     def matching(self, scope: Scope, filter: Filter) -> NDArray[np.int64]:
         with self._catalog.reading(scope) as (db, number):
@@ -306,8 +308,11 @@ class CommonStore:
 
     def index_size(self, scope: Scope) -> int:
         with self._catalog.reading(scope) as (db, number):
-            rows = int(db.one("index_size", (number,))[0]) + int(db.one("passages_count", (number,))[0])
-            return rows * (self._catalog.dimension(db) * 4 + ROW_BYTES)
+            return self._index_size(db, number)
+
+    def _index_size(self, db: Transaction, number: int | None) -> int:
+        rows = int(db.one("index_size", (number,))[0]) + int(db.one("passages_count", (number,))[0])
+        return rows * (self._catalog.dimension(db) * 4 + ROW_BYTES)
 
     # -- export and import ----------------------------------------------------------------------------------------
     def export_records(self, scope: Scope, ids: Sequence[str] | None = None) -> Iterator[RecordExport]:

@@ -99,8 +99,8 @@ class SqliteTransaction:
 
     def read(self, stored: Sequence[Any], dimension: int) -> Matrix:
         nothing = bytes(dimension * 4)
-        whole = b"".join(each if each is not None and len(each) == len(nothing) else nothing for each in stored)
-        return np.frombuffer(bytearray(whole), dtype="<f4").reshape(len(stored), dimension).astype(np.float32, copy=False)
+        whole = bytearray().join([each if each is not None and len(each) == len(nothing) else nothing for each in stored])
+        return np.frombuffer(whole, dtype="<f4").reshape(len(stored), dimension).astype(np.float32, copy=False)
 
 
 class SqliteConditions(Conditions):
