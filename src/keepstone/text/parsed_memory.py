@@ -16,9 +16,9 @@ LEXICON = Lexicon("english_duplicates")
 WORDS = LEXICON.words
 
 # -- tokens and terms -----------------------------------------------------------------------------------------------------
-_TOKEN = re.compile(
-    r"c\+\+|[cf]#|\.net\b|!=|\d+th\b|(?<![\w)])-?\d[\d,]*(?:[.:]\d+)*|\d[\d,]*(?:[.:]\d+)*|each-[a-z]+|[a-z]+-ly\b"
-    r"|'(?:s|re|ve|m|ll|d)\b|[^\W\d_]+|[^\s\w\"'()\[\]{}*_/\\`~.…–—-]|\.(?=\s|$)|(?<=\s)[–—](?=\s)"
+_TOKEN = re.compile(  # most tokens are plain words: they come first
+    r"[a-z]++(?![-+#]|[^\W\d_])|c\+\+|[cf]#|\.net\b|!=|\d+th\b|(?<![\w)])-?\d[\d,]*(?:[.:]\d+)*|\d[\d,]*(?:[.:]\d+)*"
+    r"|each-[a-z]+|[a-z]++-ly\b|'(?:s|re|ve|m|ll|d)\b|[^\W\d_]+|[^\s\w\"'()\[\]{}*_/\\`~.…–—-]|\.(?=\s|$)|(?<=\s)[–—](?=\s)"
 )
 _PHRASES = [(hints.split("|"), LEXICON.compile(pattern, 0), plain) for hints, pattern, plain in LEXICON.data["phrases"]]
 _FRAME = re.compile(r"^(?:" + "|".join(LEXICON.data["frames"]) + r")\s*")
@@ -28,13 +28,15 @@ _DAY_MONTH = re.compile(rf"\b(\d{{1,2}})(?:st|nd|rd|th)?(?: of)? ({english.MONTH
 _MONTH_DAY = re.compile(rf"\b({english.MONTH_PATTERN})\.? (\d{{1,2}})(?:st|nd|rd|th)?\b(?!:)")
 _DIGIT = re.compile(r"\d")
 _DATE_YEAR = re.compile(r"(date \d+:\d+),? (?=\d{4}\b)")
-_SHORT_CLOCK = re.compile(r"(?<![\d:-])(?<!date )(\d:\d\d)\b")
+_SHORT_CLOCK = re.compile(r"\d(?<![\d:-]\d)(?<!date \d):\d\d\b")
 _ISO_DATE = re.compile(r"\b(\d{4})-(\d\d)-(\d\d)\b")
+_CLOCK_SIGN = re.compile(r"\d ?[ap]\.?m\b")
 _CLOCK = re.compile(r"\b(\d{1,2})(?::(\d\d))? ?([ap])\.?m\b\.?")
+_ORDINAL_SIGN = re.compile(r"\d(?:st|nd|rd|th)\b")
 _ORDINAL = re.compile(r"\b(\d+)(?:st|nd|rd|th)\b")
 _AMOUNT = re.compile(r"([€$£]) ?(\d[\d,.]*\d|\d)")
 _THOUSANDS = re.compile(r"\d{1,3}(?:,\d{3})+\b")
-_VERSION = re.compile(r"\bv(?=\d)")
+_VERSION = re.compile(r"v(?<!\wv)(?=\d)")
 _NAME = re.compile(r"\b(?!User|The\b)[A-Z]\w+")
 _NO_CODE = re.compile(r"(?i)v?[\d.,:]+[a-z]{0,3}(?:-[a-z]+)*|k8s")  # 3pm, 25th, 64GB, v2.1, 3-year-old
 _FRAME_OF_USER = re.compile(r"(?:according to )?(?:the )?(?:user|i|we|they)\b")
@@ -134,15 +136,15 @@ def _normalise_figures(plain: str) -> str:
         plain = _MONTH_DAY.sub(lambda d: f"date {english.MONTHS[d[1]]}:{int(d[2])}", plain)
     if "date " in plain:
         plain = _DATE_YEAR.sub(r"\1 ", plain)
-    if "am" in plain or "pm" in plain or ".m" in plain:
+    if _CLOCK_SIGN.search(plain):
         plain = _CLOCK.sub(lambda t: f"{int(t[1]) % 12 + 12 * (t[3] == 'p'):02d}:{t[2] or '00'}", plain)
     if ":" in plain:
-        plain = _SHORT_CLOCK.sub(r"0\1", plain)
+        plain = _SHORT_CLOCK.sub(r"0\g<0>", plain)
     if "v" in plain:
         plain = _VERSION.sub("version ", plain)
     if "$" in plain or "€" in plain or "£" in plain:
         plain = _AMOUNT.sub(r"\2 \1", plain)
-    return _ORDINAL.sub(r"\1th", plain)
+    return _ORDINAL.sub(r"\1th", plain) if _ORDINAL_SIGN.search(plain) else plain
 
 
 def folded(text: str) -> str:
@@ -162,7 +164,7 @@ def _merge_numbers(tokens: list[str]) -> list[str]:
     value: int | None = None
     last = 0
     for token in [*tokens, ""]:
-        if value is None and token not in _NUMBER_WORDS and token.isalpha():  # most words
+        if value is None and token not in _NUMBER_WORDS and (token.isalpha() or token in (",", ".")):  # most words
             merged.append(token)
             continue
         digits = token.replace(",", "") if _THOUSANDS.match(token) else token.rstrip(",")
@@ -192,6 +194,8 @@ def is_past(word: str) -> bool:
 
 def _mark_possessives(tokens: list[str]) -> list[str]:
     """'s as "is" where it must be, and as the mark of an owner everywhere else."""
+    if "'s" not in tokens:
+        return tokens
     told: list[str] = []
     for at, token in enumerate(tokens):
         after = tokens[at + 1] if at + 1 < len(tokens) else ""
@@ -226,12 +230,12 @@ _OPEN = ("", ",", "who", "be")  # markers that say nothing about the role of wha
 
 
 # Every token that `take` may treat as anything but content; most words are none of these.
-_SPECIAL_LISTS = (
-    "clause_ends hedges hedge_verbs manners starters fillers possessives articles be_now be_then user_object user grammar have"
-    " prepositions joiners"
-)
+_SPECIAL_LISTS = """clause_ends hedges hedge_verbs manners starters fillers possessives articles be_now be_then user_object user
+    grammar have prepositions joiners"""
 _FILLERS = WORDS["manners"] | WORDS["starters"] | WORDS["fillers"] | {"just"}
-_SPECIAL = frozenset({"just", "of-it", ":", "user", "did", ","}).union(*(WORDS[name] for name in _SPECIAL_LISTS.split()))
+_SPECIAL = frozenset("just of-it : user did , today feel feels feeling".split()).union(
+    *(WORDS[name] for name in _SPECIAL_LISTS.split())
+)
 
 
 class Reading:
@@ -251,16 +255,11 @@ class Reading:
         self.chunks: list[tuple[str, list[str]]] = [("", [])]
         self.before = ""  # what grammar stood just before: be, have, did, the, or nothing
         self.after_a = 0  # how many words a preceding "a" still reaches
-        following = ""
-        ahead: list[str] = []  # of each token, the next one that is no filler
-        for token in reversed(self.words):
-            ahead.append(following)
-            following = following if token in WORDS["fillers"] else token
-        for token, following in zip(self.words, reversed(ahead), strict=True):
+        for at, token in enumerate(self.words):
             if token in _SPECIAL:
-                self.take(token, following)
+                self.take(token, next((word for word in self.words[at + 1 :] if word not in WORDS["fillers"]), ""))
             else:
-                self.content(token, following)
+                self.content(token)
         self.end_clause()
         self.terms = sorted(term for clause in self.clauses for _, terms in clause for term in terms)
 
@@ -286,7 +285,12 @@ class Reading:
 
     def take(self, token: str, following: str) -> None:
         """Sort one token: trimming, grammar, preposition or content."""
-        if token in WORDS["clause_ends"]:
+        if token in WORDS["prepositions"]:  # the commonest lists first
+            self.preposition(token, following)
+        elif token in WORDS["articles"] or token == "of-it":
+            self.before = "the"
+            self.after_a = 2 if token in ("a", "an") else 0
+        elif token in WORDS["clause_ends"]:
             if token == "?":
                 self.chunks[-1][1].append("?")
             self.end_clause()
@@ -300,9 +304,6 @@ class Reading:
         elif token in WORDS["possessives"]:
             self.owner = "user" if token in ("my", "our", "user's") or self.user_acts else "other"
             self.before = "the"
-        elif token in WORDS["articles"] or token == "of-it":
-            self.before = "the"
-            self.after_a = 2 if token in ("a", "an") else 0
         elif token in WORDS["be_now"] or token in WORDS["be_then"] or token == ":":
             self.is_something(token, following)
         elif token in WORDS["user_object"] or (token == "user" and self.is_object(following)):
@@ -318,14 +319,14 @@ class Reading:
             self.before = "did"
         elif token in WORDS["have"] and is_past(following):
             self.before = "have"
-        elif token in WORDS["prepositions"]:
-            self.preposition(token, following)
         elif token == ",":
             self.open_chunk(",")
         elif token in WORDS["joiners"]:
             self.open_chunk("and" if token in ("&", "plus") else token)
-        else:
-            self.content(token, following)
+        elif token == "today" and (self.last() in WORDS["moods"] or following in WORDS["moods"]):
+            self.extras.add(token)
+        elif not (token.startswith("feel") and following in WORDS["moods"]):
+            self.content(token)
 
     def is_something(self, token: str, following: str) -> None:
         """A copula: what it joins may change places, but not after "are": managers are designers."""
@@ -347,13 +348,8 @@ class Reading:
 
     def is_object(self, following: str) -> bool:
         started = bool(self.chunks[-1][1]) or self.chunks[-1][0] not in _OPEN
-        ends = (
-            not following
-            or following in WORDS["prepositions"]
-            or following in WORDS["clause_ends"]
-            or following in WORDS["articles"]
-        )
-        return started and (ends or following[0].isdigit() or following == ",")
+        ends = following in ("", ",") or any(following in WORDS[name] for name in ("prepositions", "clause_ends", "articles"))
+        return started and (ends or following[0].isdigit())
 
     def preposition(self, token: str, following: str) -> None:
         if token == "to" and self.last() in ("like", "love", "prefer", "hate", "begin"):
@@ -365,12 +361,7 @@ class Reading:
         self.open_chunk({"into": "to", "onto": "to", "till": "until"}.get(token, token))
         self.before = "the" if token != "to" else ""
 
-    def content(self, token: str, following: str) -> None:
-        if token == "today" and (self.last() in WORDS["moods"] or following in WORDS["moods"]):
-            self.extras.add(token)
-            return
-        if token in ("feel", "feels", "feeling") and following in WORDS["moods"]:
-            return
+    def content(self, token: str) -> None:
         fixed, term, plural, on_day = _traits(token)
         if not term or self.before == "did":
             term = fixed or self.inflection(token)
@@ -378,7 +369,8 @@ class Reading:
             self.plural.add(term)
         elif self.after_a:
             self.singular.add(term)
-        self.after_a = max(0, self.after_a - 1)
+        if self.after_a:
+            self.after_a -= 1
         marker, terms = self.chunks[-1]
         if token in self.names and marker in _OPEN:
             self.user_acts = False  # from here on "his" may be anyone's
