@@ -9,7 +9,7 @@ import unicodedata
 from functools import lru_cache
 
 from keepstone.text import english
-from keepstone.text.lexicon import Lexicon
+from keepstone.text.lexicon import Lexicon, join_words
 from keepstone.text.words import stem
 
 LEXICON = Lexicon("english_duplicates")
@@ -21,6 +21,11 @@ _TOKEN = re.compile(  # most tokens are plain words: they come first
     r"|each-[a-z]+|[a-z]++-ly\b|'(?:s|re|ve|m|ll|d)\b|[^\W\d_]+|[^\s\w\"'()\[\]{}*_/\\`~.…–—-]|\.(?=\s|$)|(?<=\s)[–—](?=\s)"
 )
 _PHRASES = [(hints.split("|"), LEXICON.compile(pattern, 0), plain) for hints, pattern, plain in LEXICON.data["phrases"]]
+_HINTED = {  # hint -> the phrases with a hint that begins like it
+    hint: [at for at, (hints, _, _) in enumerate(_PHRASES) if any(each.startswith(hint) for each in hints)]
+    for hint in {hint for hints, _, _ in _PHRASES for hint in hints}
+}
+_HINTS = re.compile(f"(?=({join_words(sorted(_HINTED))}))")
 _FRAME = re.compile(r"^(?:" + "|".join(LEXICON.data["frames"]) + r")\s*")
 _BASE_FORMS: dict[str, str] = LEXICON.data["base_forms"]
 _SYMBOLS: dict[str, str] = LEXICON.data["symbols"]
@@ -95,13 +100,18 @@ def _prepare(text: str) -> tuple[str, bool, bool]:
         hedged = hedged or not _FRAME_OF_NOTE.match(plain)
         by_user = by_user or _FRAME_OF_USER.match(plain) is not None
         plain = shorter
-    plain = plain.replace("the user", "user")
-    for hints, pattern, replacement in _PHRASES:
-        for hint in hints:
-            if hint in plain:
-                plain = pattern.sub(replacement, plain)
-                break
+    plain = _replace_phrases(plain.replace("the user", "user"))
     return (_normalise_figures(plain) if _DIGIT.search(plain) else plain), hedged, by_user
+
+
+def _replace_phrases(plain: str, first: int = 0) -> str:
+    """The text with the phrases from the first one on replaced, in their order."""
+    for at in sorted({at for hint in set(_HINTS.findall(plain)) for at in _HINTED[hint] if at >= first}):
+        hints, pattern, replacement = _PHRASES[at]
+        changed = pattern.sub(replacement, plain) if any(hint in plain for hint in hints) else plain
+        if changed != plain:
+            return _replace_phrases(changed, at + 1)
+    return plain
 
 
 def tokenize(text: str) -> tuple[list[str], bool, bool]:
