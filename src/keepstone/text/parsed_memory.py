@@ -114,29 +114,6 @@ def _replace_phrases(plain: str, first: int = 0) -> str:
     return plain
 
 
-def tokenize(text: str) -> tuple[list[str], bool, bool]:
-    """The tokens of a folded text, and whether it is hedged, and whether the user is the one who reports it."""
-    plain, hedged, by_user = _prepare(text)
-    return _mark_possessives(_merge_numbers(_TOKEN.findall(plain))), hedged, by_user
-
-
-def names(text: str) -> frozenset[str]:
-    """The words written with a capital, in lower case."""
-    return frozenset() if text.isupper() else frozenset(name.lower() for name in _NAME.findall(text))
-
-
-def codes(text: str, secret: bool) -> tuple[str, ...]:
-    """Paths, addresses and identifiers exactly as written; in a text about a secret every capitalised word as well."""
-    found = []
-    for at, word in enumerate(text.split()):
-        word = word.strip(".,;:!?()[]\"'")
-        path = "@" in word or "_" in word or "\\" in word or (("." in word or word.count("/") > 1) and "/" in word)
-        mixed = word[:1] and not word.isalpha() and any(c.isdigit() for c in word) and any(c.isalpha() for c in word)
-        if path or (mixed and not _NO_CODE.fullmatch(word)) or (secret and at and word.lower() != word):
-            found.append(word)
-    return tuple(sorted(found))
-
-
 def _normalise_figures(plain: str) -> str:
     """Dates, times, versions and amounts, each kind written in one way. Each is looked for only where a cheap sign of it is."""
     if "-" in plain:
@@ -253,8 +230,9 @@ class Reading:
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self.names = names(text)  # words with a capital, lower-cased
-        self.words, self.hedged, self.user_acts = tokenize(text)  # words as written, lower-cased, in order
+        self.names = set() if text.isupper() else {name.lower() for name in _NAME.findall(text)}  # words with a capital
+        plain, self.hedged, self.user_acts = _prepare(text)  # whether it is only supposed, and whether the user reports it
+        self.words = _mark_possessives(_merge_numbers(_TOKEN.findall(plain)))  # as written, lower-cased, in order
         self.clauses: list[Clause] = []
         self.surfaces: dict[str, str] = {}  # term -> the word it came from
         self.singular: set[str] = set()  # terms said with "a"
@@ -276,7 +254,15 @@ class Reading:
     @property
     def codes(self) -> tuple[str, ...]:
         """Paths, addresses and identifiers, exactly as written; in a text about a password or the like, capitals count."""
-        return codes(self.text, not WORDS["secrets"].isdisjoint(self.words))
+        secret = not WORDS["secrets"].isdisjoint(self.words)
+        found = []
+        for at, word in enumerate(self.text.split()):
+            word = word.strip(".,;:!?()[]\"'")
+            path = "@" in word or "_" in word or "\\" in word or (("." in word or word.count("/") > 1) and "/" in word)
+            mixed = word[:1] and not word.isalpha() and any(c.isdigit() for c in word) and any(c.isalpha() for c in word)
+            if path or (mixed and not _NO_CODE.fullmatch(word)) or (secret and at and word.lower() != word):
+                found.append(word)
+        return tuple(sorted(found))
 
     def open_chunk(self, marker: str) -> None:
         if not self.chunks[-1][1] and self.chunks[-1][0] in _OPEN:
