@@ -97,7 +97,6 @@ class StaticEmbedder:
         first = 0
         for index, ids in enumerate(encoded):
             starts.append(len(tokens))
-            # Every text has at least one token: for an empty slice, reduceat would use the next row.
             tokens += ids or (self._tokenizer.unknown_id,)
             if len(tokens) >= CHUNK_TOKENS:
                 self._sum_into(out[first : index + 1], tokens, starts)
@@ -166,11 +165,8 @@ class StaticEmbedder:
             rows[~packed] = self._rows[ids[~packed]]
         else:
             rows = self._rows[ids].astype(np.float32)
-        if len(starts) == 1:
-            np.matmul(scales, rows, out=out[0])
-        else:
-            rows *= scales[:, None]
-            np.add.reduceat(rows, starts, axis=0, out=out)
+        for at, (start, end) in enumerate(zip(starts, [*starts[1:], len(ids)], strict=True)):
+            np.matmul(scales[start:end], rows[start:end], out=out[at])
         norms = np.sqrt(np.einsum("ij,ij->i", out, out))
         if norms.min() < 1e-6:  # the rows cancel out exactly
             out[norms < 1e-6] = self._unknown_vector

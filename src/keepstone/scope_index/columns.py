@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -49,7 +49,7 @@ class View:
     size: int
     columns: dict[str, NDArray[Any]]
     vectors: Matrix
-    runs: list[Run]
+    _runs: Callable[[], list[Run]]
     codes: dict[str | None, int]
     speakers: dict[str, frozenset[int]]  # a word of a speaker's name -> the codes of the names that have it
     session_count: int  # sessions that have messages
@@ -62,6 +62,11 @@ class View:
     if TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any: ...
+
+    @cached_property
+    def runs(self) -> list[Run]:
+        """Which record holds which word."""
+        return self._runs()
 
     @cached_property
     def live(self) -> int:
@@ -208,7 +213,7 @@ class ScopeIndex:
                     size,
                     columns,
                     self._vectors[:size],
-                    self._postings.runs(),
+                    self._postings.snapshot(),
                     self._codes,
                     self._speakers,
                     len(self._last),

@@ -132,7 +132,7 @@ class MappedView:
         self._masks = masks
         self._room = room  # of a number for each slot, all 0: a user of one gives it back as it was
         columns = {**segment.arrays, "active": active}
-        self._old = View(segment.size, columns, _EMPTY, [], tail.codes, tail.speakers, 0, tail.speaker_count)
+        self._old = View(segment.size, columns, _EMPTY, list, tail.codes, tail.speakers, 0, tail.speaker_count)
 
     def shows(self, active: Mask, tail: View) -> bool:
         """Whether it is of these two."""
@@ -285,8 +285,9 @@ class MappedView:
             vectors = np.concatenate([vectors, self._tail.vectors[new]]) if len(old) else self._tail.vectors[new]
         said = (columns["kinds"] == self._tail.code(MESSAGE)) & (columns["sessions"] != self._tail.code(None))
         sessions = int(np.count_nonzero(np.bincount(columns["sessions"][said])))
+        runs = [_run(terms, lists, old, new)]
         return View(
-            len(slots), columns, vectors, [_run(terms, lists, old, new)], self._tail.codes, self._tail.speakers, sessions,
+            len(slots), columns, vectors, lambda: runs, self._tail.codes, self._tail.speakers, sessions,
             self._tail.speaker_count,
         )  # fmt: skip
 

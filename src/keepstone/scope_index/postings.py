@@ -6,7 +6,7 @@ Slots of records that are gone stay in the runs until the index is rebuilt; the 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -84,7 +84,6 @@ class Postings:
         self._runs: list[Run] = []
         self._tail: list[tuple[NDArray[np.uint32], NDArray[np.int64]]] = []
         self._tail_size = 0
-        self._sorted_tail: Run | None = None
 
     def add(self, terms: NDArray[np.uint32], slots: NDArray[np.int64]) -> None:
         """Add terms, each with the slot of the record it stands in."""
@@ -92,23 +91,21 @@ class Postings:
             return
         self._tail.append((terms, slots))
         self._tail_size += len(terms)
-        self._sorted_tail = None
         if self._tail_size >= _TAIL:
-            runs = [*self._runs, self._tail_run()]
+            runs = self.runs()
             while len(runs) > 1 and len(runs[-2].slots) < _RATIO * len(runs[-1].slots):
                 right, left = runs.pop(), runs.pop()
                 runs.append(_merged(left, right))
-            self._runs, self._tail, self._tail_size, self._sorted_tail = runs, [], 0, None
-
-    def _tail_run(self) -> Run:
-        terms = np.concatenate([each[0] for each in self._tail])
-        return make_run(terms, np.concatenate([each[1] for each in self._tail]))
+            self._runs, self._tail, self._tail_size = runs, [], 0
 
     def runs(self) -> list[Run]:
         """Everything added so far, as sorted runs."""
-        if self._tail and self._sorted_tail is None:
-            self._sorted_tail = self._tail_run()
-        return [*self._runs, self._sorted_tail] if self._sorted_tail is not None else self._runs
+        return self.snapshot()()
+
+    def snapshot(self) -> Callable[[], list[Run]]:
+        """What gives everything added so far as sorted runs; the tail is sorted when they are first needed."""
+        runs, tail = self._runs, tuple(self._tail)
+        return lambda: [*runs, make_run(*map(np.concatenate, zip(*tail, strict=True)))] if tail else [*runs]
 
     def nbytes(self) -> int:
         return sum(column.nbytes for run in self._runs for column in run) + self._tail_size * 12

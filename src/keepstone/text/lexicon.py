@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,14 @@ from keepstone.text import english
 
 _FOLDER = Path(__file__).parent / "lexicons"
 _SLOT = re.compile(r"\{\{(\w+)\}\}")
+
+
+def join_words(words: Iterable[str]) -> str:
+    """An expression for the shortest of these words at a place; beginnings that they share stand in it once."""
+    rests: dict[str, list[str]] = {}
+    for word in words:
+        rests.setdefault(word[0], []).append(word[1:])
+    return "|".join(re.escape(first) + ("" if "" in rest else f"(?:{join_words(rest)})") for first, rest in rests.items())
 
 
 class _Patterns(dict[str, re.Pattern[str]]):

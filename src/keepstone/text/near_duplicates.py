@@ -24,8 +24,6 @@ from keepstone.text.languages.lexicon import CODES, fold, load, pattern
 from keepstone.text.parsed_memory import WORDS, Clause, Reading, is_number, read
 
 MAX_CHARS = 600  # longer texts are the same only when they are equal
-# No pair that states one fact came near this cosine, so a reading that ends up here has gone wrong. Above it the cosine
-# tells nothing: "Anna manages Ben" and "Ben manages Anna" have the cosine 1.
 _HYPHEN = re.compile(r"(?<=[^\W\d_])-(?=[^\W\d_])")
 _DOUBLED = re.compile(r"(.)\1")
 _SPACES = re.compile(r"\s+")

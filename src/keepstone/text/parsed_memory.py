@@ -9,18 +9,23 @@ import unicodedata
 from functools import lru_cache
 
 from keepstone.text import english
-from keepstone.text.lexicon import Lexicon
+from keepstone.text.lexicon import Lexicon, join_words
 from keepstone.text.words import stem
 
 LEXICON = Lexicon("english_duplicates")
 WORDS = LEXICON.words
 
 # -- tokens and terms -----------------------------------------------------------------------------------------------------
-_TOKEN = re.compile(
-    r"c\+\+|[cf]#|\.net\b|!=|\d+th\b|(?<![\w)])-?\d[\d,]*(?:[.:]\d+)*|\d[\d,]*(?:[.:]\d+)*|each-[a-z]+|[a-z]+-ly\b"
-    r"|'(?:s|re|ve|m|ll|d)\b|[^\W\d_]+|[^\s\w\"'()\[\]{}*_/\\`~.…–—-]|\.(?=\s|$)|(?<=\s)[–—](?=\s)"
+_TOKEN = re.compile(  # most tokens are plain words: they come first
+    r"[a-z]++(?![-+#]|[^\W\d_])|c\+\+|[cf]#|\.net\b|!=|\d+th\b|(?<![\w)])-?\d[\d,]*(?:[.:]\d+)*|\d[\d,]*(?:[.:]\d+)*"
+    r"|each-[a-z]+|[a-z]++-ly\b|'(?:s|re|ve|m|ll|d)\b|[^\W\d_]+|[^\s\w\"'()\[\]{}*_/\\`~.…–—-]|\.(?=\s|$)|(?<=\s)[–—](?=\s)"
 )
 _PHRASES = [(hints.split("|"), LEXICON.compile(pattern, 0), plain) for hints, pattern, plain in LEXICON.data["phrases"]]
+_HINTED = {  # hint -> the phrases with a hint that begins like it
+    hint: [at for at, (hints, _, _) in enumerate(_PHRASES) if any(each.startswith(hint) for each in hints)]
+    for hint in {hint for hints, _, _ in _PHRASES for hint in hints}
+}
+_HINTS = re.compile(f"(?=({join_words(sorted(_HINTED))}))")
 _FRAME = re.compile(r"^(?:" + "|".join(LEXICON.data["frames"]) + r")\s*")
 _BASE_FORMS: dict[str, str] = LEXICON.data["base_forms"]
 _SYMBOLS: dict[str, str] = LEXICON.data["symbols"]
@@ -28,13 +33,15 @@ _DAY_MONTH = re.compile(rf"\b(\d{{1,2}})(?:st|nd|rd|th)?(?: of)? ({english.MONTH
 _MONTH_DAY = re.compile(rf"\b({english.MONTH_PATTERN})\.? (\d{{1,2}})(?:st|nd|rd|th)?\b(?!:)")
 _DIGIT = re.compile(r"\d")
 _DATE_YEAR = re.compile(r"(date \d+:\d+),? (?=\d{4}\b)")
-_SHORT_CLOCK = re.compile(r"(?<![\d:-])(?<!date )(\d:\d\d)\b")
+_SHORT_CLOCK = re.compile(r"\d(?<![\d:-]\d)(?<!date \d):\d\d\b")
 _ISO_DATE = re.compile(r"\b(\d{4})-(\d\d)-(\d\d)\b")
+_CLOCK_SIGN = re.compile(r"\d ?[ap]\.?m\b")
 _CLOCK = re.compile(r"\b(\d{1,2})(?::(\d\d))? ?([ap])\.?m\b\.?")
+_ORDINAL_SIGN = re.compile(r"\d(?:st|nd|rd|th)\b")
 _ORDINAL = re.compile(r"\b(\d+)(?:st|nd|rd|th)\b")
 _AMOUNT = re.compile(r"([€$£]) ?(\d[\d,.]*\d|\d)")
 _THOUSANDS = re.compile(r"\d{1,3}(?:,\d{3})+\b")
-_VERSION = re.compile(r"\bv(?=\d)")
+_VERSION = re.compile(r"v(?<!\wv)(?=\d)")
 _NAME = re.compile(r"\b(?!User|The\b)[A-Z]\w+")
 _NO_CODE = re.compile(r"(?i)v?[\d.,:]+[a-z]{0,3}(?:-[a-z]+)*|k8s")  # 3pm, 25th, 64GB, v2.1, 3-year-old
 _FRAME_OF_USER = re.compile(r"(?:according to )?(?:the )?(?:user|i|we|they)\b")
@@ -93,36 +100,18 @@ def _prepare(text: str) -> tuple[str, bool, bool]:
         hedged = hedged or not _FRAME_OF_NOTE.match(plain)
         by_user = by_user or _FRAME_OF_USER.match(plain) is not None
         plain = shorter
-    plain = plain.replace("the user", "user")
-    for hints, pattern, replacement in _PHRASES:
-        for hint in hints:
-            if hint in plain:
-                plain = pattern.sub(replacement, plain)
-                break
+    plain = _replace_phrases(plain.replace("the user", "user"))
     return (_normalise_figures(plain) if _DIGIT.search(plain) else plain), hedged, by_user
 
 
-def tokenize(text: str) -> tuple[list[str], bool, bool]:
-    """The tokens of a folded text, and whether it is hedged, and whether the user is the one who reports it."""
-    plain, hedged, by_user = _prepare(text)
-    return _mark_possessives(_merge_numbers(_TOKEN.findall(plain))), hedged, by_user
-
-
-def names(text: str) -> frozenset[str]:
-    """The words written with a capital, in lower case."""
-    return frozenset() if text.isupper() else frozenset(name.lower() for name in _NAME.findall(text))
-
-
-def codes(text: str, secret: bool) -> tuple[str, ...]:
-    """Paths, addresses and identifiers exactly as written; in a text about a secret every capitalised word as well."""
-    found = []
-    for at, word in enumerate(text.split()):
-        word = word.strip(".,;:!?()[]\"'")
-        path = "@" in word or "_" in word or "\\" in word or (("." in word or word.count("/") > 1) and "/" in word)
-        mixed = word[:1] and not word.isalpha() and any(c.isdigit() for c in word) and any(c.isalpha() for c in word)
-        if path or (mixed and not _NO_CODE.fullmatch(word)) or (secret and at and word.lower() != word):
-            found.append(word)
-    return tuple(sorted(found))
+def _replace_phrases(plain: str, first: int = 0) -> str:
+    """The text with the phrases from the first one on replaced, in their order."""
+    for at in sorted({at for hint in set(_HINTS.findall(plain)) for at in _HINTED[hint] if at >= first}):
+        hints, pattern, replacement = _PHRASES[at]
+        changed = pattern.sub(replacement, plain) if any(hint in plain for hint in hints) else plain
+        if changed != plain:
+            return _replace_phrases(changed, at + 1)
+    return plain
 
 
 def _normalise_figures(plain: str) -> str:
@@ -134,15 +123,15 @@ def _normalise_figures(plain: str) -> str:
         plain = _MONTH_DAY.sub(lambda d: f"date {english.MONTHS[d[1]]}:{int(d[2])}", plain)
     if "date " in plain:
         plain = _DATE_YEAR.sub(r"\1 ", plain)
-    if "am" in plain or "pm" in plain or ".m" in plain:
+    if _CLOCK_SIGN.search(plain):
         plain = _CLOCK.sub(lambda t: f"{int(t[1]) % 12 + 12 * (t[3] == 'p'):02d}:{t[2] or '00'}", plain)
     if ":" in plain:
-        plain = _SHORT_CLOCK.sub(r"0\1", plain)
+        plain = _SHORT_CLOCK.sub(r"0\g<0>", plain)
     if "v" in plain:
         plain = _VERSION.sub("version ", plain)
     if "$" in plain or "€" in plain or "£" in plain:
         plain = _AMOUNT.sub(r"\2 \1", plain)
-    return _ORDINAL.sub(r"\1th", plain)
+    return _ORDINAL.sub(r"\1th", plain) if _ORDINAL_SIGN.search(plain) else plain
 
 
 def folded(text: str) -> str:
@@ -162,7 +151,7 @@ def _merge_numbers(tokens: list[str]) -> list[str]:
     value: int | None = None
     last = 0
     for token in [*tokens, ""]:
-        if value is None and token not in _NUMBER_WORDS and token.isalpha():  # most words
+        if value is None and token not in _NUMBER_WORDS and (token.isalpha() or token in (",", ".")):  # most words
             merged.append(token)
             continue
         digits = token.replace(",", "") if _THOUSANDS.match(token) else token.rstrip(",")
@@ -192,6 +181,8 @@ def is_past(word: str) -> bool:
 
 def _mark_possessives(tokens: list[str]) -> list[str]:
     """'s as "is" where it must be, and as the mark of an owner everywhere else."""
+    if "'s" not in tokens:
+        return tokens
     told: list[str] = []
     for at, token in enumerate(tokens):
         after = tokens[at + 1] if at + 1 < len(tokens) else ""
@@ -226,12 +217,12 @@ _OPEN = ("", ",", "who", "be")  # markers that say nothing about the role of wha
 
 
 # Every token that `take` may treat as anything but content; most words are none of these.
-_SPECIAL_LISTS = (
-    "clause_ends hedges hedge_verbs manners starters fillers possessives articles be_now be_then user_object user grammar have"
-    " prepositions joiners"
-)
+_SPECIAL_LISTS = """clause_ends hedges hedge_verbs manners starters fillers possessives articles be_now be_then user_object user
+    grammar have prepositions joiners"""
 _FILLERS = WORDS["manners"] | WORDS["starters"] | WORDS["fillers"] | {"just"}
-_SPECIAL = frozenset({"just", "of-it", ":", "user", "did", ","}).union(*(WORDS[name] for name in _SPECIAL_LISTS.split()))
+_SPECIAL = frozenset("just of-it : user did , today feel feels feeling".split()).union(
+    *(WORDS[name] for name in _SPECIAL_LISTS.split())
+)
 
 
 class Reading:
@@ -239,8 +230,9 @@ class Reading:
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self.names = names(text)  # words with a capital, lower-cased
-        self.words, self.hedged, self.user_acts = tokenize(text)  # words as written, lower-cased, in order
+        self.names = set() if text.isupper() else {name.lower() for name in _NAME.findall(text)}  # words with a capital
+        plain, self.hedged, self.user_acts = _prepare(text)  # whether it is only supposed, and whether the user reports it
+        self.words = _mark_possessives(_merge_numbers(_TOKEN.findall(plain)))  # as written, lower-cased, in order
         self.clauses: list[Clause] = []
         self.surfaces: dict[str, str] = {}  # term -> the word it came from
         self.singular: set[str] = set()  # terms said with "a"
@@ -251,23 +243,26 @@ class Reading:
         self.chunks: list[tuple[str, list[str]]] = [("", [])]
         self.before = ""  # what grammar stood just before: be, have, did, the, or nothing
         self.after_a = 0  # how many words a preceding "a" still reaches
-        following = ""
-        ahead: list[str] = []  # of each token, the next one that is no filler
-        for token in reversed(self.words):
-            ahead.append(following)
-            following = following if token in WORDS["fillers"] else token
-        for token, following in zip(self.words, reversed(ahead), strict=True):
+        for at, token in enumerate(self.words):
             if token in _SPECIAL:
-                self.take(token, following)
+                self.take(token, next((word for word in self.words[at + 1 :] if word not in WORDS["fillers"]), ""))
             else:
-                self.content(token, following)
+                self.content(token)
         self.end_clause()
         self.terms = sorted(term for clause in self.clauses for _, terms in clause for term in terms)
 
     @property
     def codes(self) -> tuple[str, ...]:
         """Paths, addresses and identifiers, exactly as written; in a text about a password or the like, capitals count."""
-        return codes(self.text, not WORDS["secrets"].isdisjoint(self.words))
+        secret = not WORDS["secrets"].isdisjoint(self.words)
+        found = []
+        for at, word in enumerate(self.text.split()):
+            word = word.strip(".,;:!?()[]\"'")
+            path = "@" in word or "_" in word or "\\" in word or (("." in word or word.count("/") > 1) and "/" in word)
+            mixed = word[:1] and not word.isalpha() and any(c.isdigit() for c in word) and any(c.isalpha() for c in word)
+            if path or (mixed and not _NO_CODE.fullmatch(word)) or (secret and at and word.lower() != word):
+                found.append(word)
+        return tuple(sorted(found))
 
     def open_chunk(self, marker: str) -> None:
         if not self.chunks[-1][1] and self.chunks[-1][0] in _OPEN:
@@ -286,7 +281,12 @@ class Reading:
 
     def take(self, token: str, following: str) -> None:
         """Sort one token: trimming, grammar, preposition or content."""
-        if token in WORDS["clause_ends"]:
+        if token in WORDS["prepositions"]:  # the commonest lists first
+            self.preposition(token, following)
+        elif token in WORDS["articles"] or token == "of-it":
+            self.before = "the"
+            self.after_a = 2 if token in ("a", "an") else 0
+        elif token in WORDS["clause_ends"]:
             if token == "?":
                 self.chunks[-1][1].append("?")
             self.end_clause()
@@ -300,9 +300,6 @@ class Reading:
         elif token in WORDS["possessives"]:
             self.owner = "user" if token in ("my", "our", "user's") or self.user_acts else "other"
             self.before = "the"
-        elif token in WORDS["articles"] or token == "of-it":
-            self.before = "the"
-            self.after_a = 2 if token in ("a", "an") else 0
         elif token in WORDS["be_now"] or token in WORDS["be_then"] or token == ":":
             self.is_something(token, following)
         elif token in WORDS["user_object"] or (token == "user" and self.is_object(following)):
@@ -318,14 +315,14 @@ class Reading:
             self.before = "did"
         elif token in WORDS["have"] and is_past(following):
             self.before = "have"
-        elif token in WORDS["prepositions"]:
-            self.preposition(token, following)
         elif token == ",":
             self.open_chunk(",")
         elif token in WORDS["joiners"]:
             self.open_chunk("and" if token in ("&", "plus") else token)
-        else:
-            self.content(token, following)
+        elif token == "today" and (self.last() in WORDS["moods"] or following in WORDS["moods"]):
+            self.extras.add(token)
+        elif not (token.startswith("feel") and following in WORDS["moods"]):
+            self.content(token)
 
     def is_something(self, token: str, following: str) -> None:
         """A copula: what it joins may change places, but not after "are": managers are designers."""
@@ -347,13 +344,8 @@ class Reading:
 
     def is_object(self, following: str) -> bool:
         started = bool(self.chunks[-1][1]) or self.chunks[-1][0] not in _OPEN
-        ends = (
-            not following
-            or following in WORDS["prepositions"]
-            or following in WORDS["clause_ends"]
-            or following in WORDS["articles"]
-        )
-        return started and (ends or following[0].isdigit() or following == ",")
+        ends = following in ("", ",") or any(following in WORDS[name] for name in ("prepositions", "clause_ends", "articles"))
+        return started and (ends or following[0].isdigit())
 
     def preposition(self, token: str, following: str) -> None:
         if token == "to" and self.last() in ("like", "love", "prefer", "hate", "begin"):
@@ -365,12 +357,7 @@ class Reading:
         self.open_chunk({"into": "to", "onto": "to", "till": "until"}.get(token, token))
         self.before = "the" if token != "to" else ""
 
-    def content(self, token: str, following: str) -> None:
-        if token == "today" and (self.last() in WORDS["moods"] or following in WORDS["moods"]):
-            self.extras.add(token)
-            return
-        if token in ("feel", "feels", "feeling") and following in WORDS["moods"]:
-            return
+    def content(self, token: str) -> None:
         fixed, term, plural, on_day = _traits(token)
         if not term or self.before == "did":
             term = fixed or self.inflection(token)
@@ -378,7 +365,8 @@ class Reading:
             self.plural.add(term)
         elif self.after_a:
             self.singular.add(term)
-        self.after_a = max(0, self.after_a - 1)
+        if self.after_a:
+            self.after_a -= 1
         marker, terms = self.chunks[-1]
         if token in self.names and marker in _OPEN:
             self.user_acts = False  # from here on "his" may be anyone's

@@ -39,7 +39,12 @@ def detect_language(text: str) -> str:
     >>> [detect_language(text) for text in ("Where do I live?", "Wo wohne ich?", "Где я живу?", "どこに住んでいますか", "Sushi")]
     ['en', 'de', 'ru', 'ja', '']
     """
-    head = text[:_MAX_CHARS].lower()
+    return _detect(text[:_MAX_CHARS])
+
+
+@lru_cache(maxsize=2048)  # a text that is written is asked about several times
+def _detect(text: str) -> str:
+    head = text.lower()
     table = _function_words()
     said = head.split()
     if len(_ENGLISH_ONLY & set(said)) > len(said) // 6 + 1:  # most texts, and fast
