@@ -58,7 +58,7 @@ def in_message(message: Claim) -> list[Claim]:
     return [replace(message, content=fact.content, key=fact.key) for fact in find_user_facts(message.content, name) if fact.key]
 
 
-_USER = re.compile("(?:(?:the )?user)?", re.IGNORECASE)
+_USER = re.compile("(?:the )?user", re.IGNORECASE)
 _TOLD = re.compile(r"(?P<of>'s|’s)? (?P<verb>[\w']+)(?P<rest>.*)", re.IGNORECASE | re.DOTALL)
 _OWN = re.compile(r"(?:I|My)\b")
 
@@ -67,9 +67,13 @@ def keyed(memory: Claim) -> Claim:
     """A memory with the key that the rules would give it, had the user said it; as it is where they know none."""
     if memory.key is not None or len(memory.content) > 300:
         return memory
-    own = _USER.match(memory.content)[0] if memory.subject == "user" else memory.subject
-    said = memory.content
-    told = _TOLD.match(said, len(own)) if own and said[: len(own)].casefold() == own.casefold() else None
+    said, own = memory.content, len(memory.subject)
+    if memory.subject == "user":
+        user = _USER.match(said)
+        own = user.end() if user is not None else 0
+    elif said[:own].casefold() != memory.subject.casefold():
+        own = 0
+    told = _TOLD.match(said, own) if own else None
     if told is not None:
         said = f"My {told['verb']}{told['rest']}" if told["of"] else f"I {_first(told['verb'])}{told['rest']}"
     elif not _OWN.match(said):
