@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import inspect
 import io
 import os
@@ -91,6 +92,7 @@ def run(argv: Sequence[str] | None = None) -> int:
         if call is not None:
             code = call()
         else:
+            gc.enable()
             code = build_app((quick,) if quick else MODULES)(arguments, prog_name="keepstone", standalone_mode=False)
         sys.stdout.flush()
         return int(code or OK)
