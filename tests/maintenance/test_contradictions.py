@@ -165,3 +165,8 @@ def test_hostile_text_is_read_quickly_enough_to_finish() -> None:
         assert judged("The user has 3 cats.", text) is None
         assert judged(text, "I have 4 cats now.") is None
         assert isinstance(statements(text), list)
+
+
+def test_a_name_with_a_parenthesis_is_no_pattern() -> None:
+    claim = Claim("known", "Bob (Sales lives in Rome.", THEN, "Bob (Sales")
+    assert keyed(claim).key == keyed(Claim("known", "Bob lives in Rome.", THEN, "Bob")).key == "user.home"

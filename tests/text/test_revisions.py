@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
-from keepstone.text.revisions import leaves_standing
+from keepstone.embedders.registry import make_embedder
+from keepstone.text import revisions
+from keepstone.text.revisions import Told, find_replacements, leaves_standing
 
 
 @pytest.mark.parametrize(
@@ -29,3 +32,22 @@ def test_what_another_person_did_replaces_nothing(older: str, newer: str) -> Non
 )
 def test_the_same_person_or_the_speaker_may_replace(older: str, newer: str) -> None:
     assert not leaves_standing(older, newer)
+
+
+def test_of_many_pairs_the_likeliest_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    older = [Told("I live in Leeds.", 1), Told("Rui is married.", 2)]
+    newer = [Told("I moved to Rome.", 3), Told("Rui got divorced last spring.", 4)]
+    read: list[tuple[str, str]] = []
+
+    def note(before: str, after: str) -> float:
+        read.append((before, after))
+        return 6.0
+
+    vectors = np.asarray(make_embedder("static").embed([each.text for each in (*older, *newer)]), dtype=np.float32)
+    both = find_replacements(older, vectors[:2], newer, vectors[2:], 0.12, note)
+    assert {(0, 0), (1, 1)} == {(old, new) for old, new, _ in both}
+    read.clear()
+    monkeypatch.setattr(revisions, "_MAX_PAIRS_READ", 1)
+    found = find_replacements(older, vectors[:2], newer, vectors[2:], 0.12, note)
+    assert len(read) == 1
+    assert [(older[old].text, newer[new].text) for old, new, _ in found] == read

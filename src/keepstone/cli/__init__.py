@@ -17,7 +17,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         with interrupts_outside_imports():
             arguments = list(sys.argv[1:] if argv is None else argv)
             if argv is None:  # a process of its own: what is imported stays, so it is not searched for garbage
-                gc.set_threshold(50_000)
+                gc.disable()
+                gc.set_threshold(50_000)  # of commands that take longer, which enable it
                 atexit.register(gc.freeze)
                 os.environ.setdefault(
                     "OPENBLAS_NUM_THREADS", "1"

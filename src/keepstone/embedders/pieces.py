@@ -11,7 +11,8 @@ import mmap
 import re
 import unicodedata
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -32,7 +33,6 @@ _ID_BITS = 18  # of an entry of the hash table; the others are the highest bits 
 _ID_MASK = (1 << _ID_BITS) - 1
 _RUN = r"\u0e00-\u0e7f\u3005-\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af"
 _MARKS = r"\u0900-\u0963\u0966-\u0dff\u0f71-\u0f84\u102b-\u103e\u17b4-\u17d3"  # of Indic scripts, part of their letters
-_WORDS = re.compile(rf"[{_RUN}]+|(?:[^\W_{_RUN}]|[{_MARKS}])+|[^\w\s]|_").findall
 _ASCII_WORDS = re.compile(r"[a-z0-9]+|[!-/:-@\[-`{-~]").findall
 _IS_RUN = re.compile(rf"[{_RUN}]").match
 _IGNORED = re.compile(
@@ -40,6 +40,12 @@ _IGNORED = re.compile(
 )
 _FOLDED = {"ı": "i", "ł": "l", "ø": "o", "đ": "d", "ß": "ss", "æ": "ae", "œ": "oe", "ى": "ي", "ة": "ه"}
 _FORMS = re.compile(r"[\uff00-\uffef\ufb00-\ufb4f\ufb50-\ufdff\ufe70-\ufeff\uf900-\ufaff\u3300-\u33ff]")  # of other characters
+
+
+@cache
+def _words() -> Callable[[str], list[str]]:
+    """Splits a folded text; compiled in 5 ms, which English never needs."""
+    return re.compile(rf"[{_RUN}]+|(?:[^\W_{_RUN}]|[{_MARKS}])+|[^\w\s]|_").findall
 
 
 class Pieces:
@@ -95,7 +101,7 @@ class Pieces:
 
     def encode(self, text: str) -> list[int]:
         """The ids of the text's pieces, in order. Signs that the vocabulary does not have are left out."""
-        words = _ASCII_WORDS(text.lower()) if text.isascii() else _WORDS(self.fold(text))
+        words = _ASCII_WORDS(text.lower()) if text.isascii() else _words()(self.fold(text))
         ids: list[int] = []
         cache = self._cache
         for word in words:
@@ -106,7 +112,7 @@ class Pieces:
     def unknown_share(self, text: str) -> float:
         """The share of a text's letters in words that the vocabulary does not know."""
         letters = unknown = 0
-        for word in () if text.isascii() else _WORDS(self.fold(text)):
+        for word in () if text.isascii() else _words()(self.fold(text)):
             if not word[0].isalpha():
                 continue
             found = self._cache.get(word)

@@ -26,7 +26,7 @@ _STRAIGHT_QUOTES = str.maketrans({"‘": "'", "’": "'", "“": '"', "”": '"'
 
 def find_facts(text: str, subject: str = "The user") -> list[Fact]:
     """The facts that a speaker states about themselves in one message, in order."""
-    plain = text.translate(_STRAIGHT_QUOTES) if len(text) <= MAX_CHARS else ""
+    plain = "" if len(text) > MAX_CHARS else text if text.isascii() else text.translate(_STRAIGHT_QUOTES)
     heads = _LOWER_HEADS.finditer(plain.lower()) if plain.isascii() else PATTERNS["heads"].finditer(plain)
     starts = [head.start() for head in heads]
     if not any(rule.head.match(plain, start) for start in starts for rule in RULES):  # most state nothing about oneself

@@ -58,16 +58,25 @@ def in_message(message: Claim) -> list[Claim]:
     return [replace(message, content=fact.content, key=fact.key) for fact in find_user_facts(message.content, name) if fact.key]
 
 
+_USER = re.compile("(?:the )?user", re.IGNORECASE)
+_TOLD = re.compile(r"(?P<of>'s|’s)? (?P<verb>[\w']+)(?P<rest>.*)", re.IGNORECASE | re.DOTALL)
+_OWN = re.compile(r"(?:I|My)\b")
+
+
 def keyed(memory: Claim) -> Claim:
     """A memory with the key that the rules would give it, had the user said it; as it is where they know none."""
     if memory.key is not None or len(memory.content) > 300:
         return memory
-    own = memory.subject if memory.subject != "user" else "(?:the )?user"
-    told = re.match(rf"{own}(?P<of>'s|’s)? (?P<verb>[\w']+)(?P<rest>.*)", memory.content, re.IGNORECASE | re.DOTALL)
-    said = memory.content
+    said, own = memory.content, len(memory.subject)
+    if memory.subject == "user":
+        user = _USER.match(said)
+        own = user.end() if user is not None else 0
+    elif said[:own].casefold() != memory.subject.casefold():
+        own = 0
+    told = _TOLD.match(said, own) if own else None
     if told is not None:
         said = f"My {told['verb']}{told['rest']}" if told["of"] else f"I {_first(told['verb'])}{told['rest']}"
-    elif not re.match(r"(?:I|My)\b", said):
+    elif not _OWN.match(said):
         return memory
     found = in_message(replace(memory, content=said))
     return found[0] if len(found) == 1 else memory
@@ -131,11 +140,15 @@ _WHEN_SORTS = frozenset(("day", "date", "clock", "month", "year", "nth"))
 
 def speaks_against(old: Sequence[Statement], new: Sequence[Statement], same_speaker: bool = True) -> str | None:
     """Why some statement of a newer message speaks against one of a memory."""
-    for before in filter(_is_lasting, old[:_READ]):
+    return _speaks_against(_lasting(old), new, same_speaker)
+
+
+def _speaks_against(lasting: Sequence[Statement], new: Sequence[Statement], same_speaker: bool) -> str | None:
+    for before in lasting:
         for after in new:
-            if before.handles.isdisjoint(after.handles):
+            if not same_speaker and (before.of_self or after.of_self):
                 continue
-            if not same_speaker and (before.about == {SELF} or after.about == {SELF}):
+            if before.handles.isdisjoint(after.handles):
                 continue
             reason = _against(before, after)
             if reason is not None:
@@ -143,9 +156,9 @@ def speaks_against(old: Sequence[Statement], new: Sequence[Statement], same_spea
     return None
 
 
-def _is_lasting(statement: Statement) -> bool:
-    """Whether something newer may speak against a statement: what happened stays true."""
-    return not statement.past or statement.copula
+def _lasting(old: Sequence[Statement]) -> list[Statement]:
+    """The statements of a memory that something newer may speak against: what happened stays true."""
+    return [statement for statement in old[:_READ] if not statement.past or statement.copula]
 
 
 def _against(old: Statement, new: Statement) -> str | None:
@@ -206,22 +219,22 @@ def _is_over(old: Statement, new: Statement, denied: frozenset[str]) -> bool:
 
 def _given_up(old: Statement, new: Statement) -> str | None:
     """ "Switched from X to Y", "Y instead of X", "replaced X with Y" where the memory still has X."""
-    if old.negative or new.passing or (old.about != {SELF} and not old.about <= new.words and not old.about & _THINGS):
+    if new.given_up is None and new.chosen is None:
         return None
-    given_up = (PATTERNS["from_to"], PATTERNS["replaced"], PATTERNS["to_from"]) if new.changed else ()
-    found = next(filter(None, (pattern.search(new.text) for pattern in given_up)), None)
-    then = None if found is None else _bare(found["then"])
-    if then:
+    if old.negative or new.passing or (not old.of_self and not old.about <= new.words and not old.about & _THINGS):
+        return None
+    if new.given_up is not None:
+        then = _bare(new.given_up["then"])
         using = not old.words & _NOT_USING and (len(old.words - then) <= 4)
-        about = new.about == {SELF} or new.about <= old.words
-        moved = found is not None and found.re is PATTERNS["from_to"] and found["verb"] in ("mov", "relocat")
-        if moved and old.about == {SELF} and not old.words & {"live", "home", "house", "apartment", "office", "use"}:
+        about = new.of_self or new.about <= old.words
+        moved = new.given_up.re is PATTERNS["from_to"] and new.given_up["verb"] in ("mov", "relocat")
+        if then and moved and old.of_self and not old.words & {"live", "home", "house", "apartment", "office", "use"}:
             return None
-        return VALUE if using and about and then <= old.words else None
-    chosen = PATTERNS["instead"].match(new.text)
-    if chosen is None or new.about != old.about or new.past:
+        if then:
+            return VALUE if using and about and then <= old.words else None
+    if new.chosen is None or new.about != old.about or new.past:
         return None
-    then, now = _bare(chosen["then"]), _bare(chosen["now"])
+    then, now = _bare(new.chosen["then"]), _bare(new.chosen["now"])
     verb = now & old.words & (_VERBS_ALONE | {"prefer", "drive", "commut"})
     return (
         VALUE
@@ -334,7 +347,7 @@ class MessageIndex:
         found = self._statements(message)
         if found:
             place = len(self._said)
-            self._said.append((replace(message, content=""), found))
+            self._said.append((Claim(message.id, "", message.said_at, message.subject, message.key), found))
             self._times.append(message.said_at)
             for word in _handles(found):
                 self._words[word].append(place)
@@ -349,7 +362,8 @@ class MessageIndex:
     def against(self, memory: Claim, rests_on: Iterable[str] = ()) -> Contradiction | None:
         """What speaks against a memory, if anything does; never a message that it was made from."""
         memory = replace(memory, subject=self._subject(memory))
-        memory = replace(memory, key=_plain_key(memory))
+        if memory.key is not None:
+            memory = replace(memory, key=_plain_key(memory))
         return self._against(memory, keyed(memory), frozenset(rests_on))
 
     def _against(self, memory: Claim, named: Claim, left_out: frozenset[str]) -> Contradiction | None:
@@ -358,12 +372,13 @@ class MessageIndex:
         if later is not None and later.said_at > memory.said_at and later.id not in left_out:  # the last word under its key
             reason = other_value(named, later) or speaks_against(own, self._statements(later))
             return None if reason is None else Contradiction(later.id, reason)
-        if not any(map(_is_lasting, own[:_READ])):
+        lasting = _lasting(own)
+        if not lasting:
             return None
         for place in self._alike(own, memory):
             claim, said = self._said[place]
             if claim.id not in left_out:
-                reason = speaks_against(own, said, claim.subject == memory.subject)
+                reason = _speaks_against(lasting, said, claim.subject == memory.subject)
                 if reason is not None:
                     return Contradiction(claim.id, reason)
         return None
@@ -374,14 +389,22 @@ class MessageIndex:
         return self.against(claim) if subject != claim.subject else self._against(claim, claim, frozenset())
 
     def _alike(self, own: list[Statement], memory: Claim) -> list[int]:
-        """The places of later messages that share words with a memory."""
+        """The places of later messages that share words with a memory, those that share most of its rare words first."""
         words = [(len(self._words[word]), word) for word in _handles(own) if word in self._words]
-        shared: defaultdict[int, float] = defaultdict(float)
+        shared: dict[int, float] = {}
         for count, word in sorted(words)[:_RAREST]:
             for place in self._words[word][:_NEWEST]:
-                if self._times[place] > memory.said_at:
-                    shared[place] += 1 / count
-        return [place for _, place in sorted((-weight, place) for place, weight in shared.items())[:_COMPARED]]
+                shared[place] = shared.get(place, 0.0) + 1 / count
+        by_weight: defaultdict[float, list[int]] = defaultdict(list)
+        for place, weight in shared.items():
+            if self._times[place] > memory.said_at:
+                by_weight[weight].append(place)
+        found: list[int] = []
+        for weight in sorted(by_weight, reverse=True):
+            found += sorted(by_weight[weight])
+            if len(found) >= _COMPARED:
+                break
+        return found[:_COMPARED]
 
     def _subject(self, memory: Claim) -> str:
         """Whom a memory speaks of: a speaker whose name it begins with or whose key it has, else the user."""

@@ -101,6 +101,23 @@ class Statement:
         return self.words.union(self.about - {SELF}, groups, (f"{sort} {value}" for sort, value in self.values))
 
     @cached_property
+    def of_self(self) -> bool:
+        """Whether it is about the speaker alone."""
+        return self.about == {SELF}
+
+    @cached_property
+    def given_up(self) -> re.Match[str] | None:
+        """What it says was given up for something else, as `then`."""
+        if not self.changed:
+            return None
+        return next(filter(None, (PATTERNS[name].search(self.text) for name in ("from_to", "replaced", "to_from"))), None)
+
+    @cached_property
+    def chosen(self) -> re.Match[str] | None:
+        """What it says is chosen `now`, and instead of what (`then`)."""
+        return PATTERNS["instead"].match(self.text)
+
+    @cached_property
     def negative(self) -> bool:
         """Whether it denies."""
         denied = self.negations + bool(PATTERNS["hates"].search(self.text))

@@ -17,6 +17,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
+from heapq import nlargest
 from itertools import pairwise
 from operator import mul
 from pathlib import Path
@@ -163,6 +164,7 @@ _OF_A_NAME = re.compile(r"\b(?:(?:sur|nick)?names?|named|name's|call(?:s|ed)?|kn
 # -- two statements -----------------------------------------------------------------------------------------
 _READ = 8  # later statements that are read for each earlier one
 _CHUNK = 512  # earlier statements that are compared at a time
+_MAX_PAIRS_READ = 2000  # by the reader, the likeliest; it takes about 10 ms for each
 FOLDER = Path(__file__).parent / "revisions"
 MIN_POINTS = 0.0  # by vectors, from which a pair is worth reading
 FEATURES = (
@@ -261,8 +263,7 @@ def revision_probabilities(
     read: ReadPair | None = None,
 ) -> list[float]:
     """Of pairs (points, older, newer) the probability that the newer statement replaces the older one; `question`: for those who
-    ask this. A probability that is surely below `least` is given as 0. `read` judges the texts: with a question of every pair,
-    without one of likely pairs."""
+    ask this. A probability that is surely below `least` is given as 0. With a question, `read` judges the texts."""
     return [_revision_probability(points, older, newer, question, least, read) for points, older, newer in pairs]
 
 
@@ -282,10 +283,7 @@ def _revision_probability(
             return 0.0
     if leaves_standing(older, newer):
         return 0.0
-    probability = _weigh(weights, pair_features(vectors, older, newer, question))
-    if read is None or probability < MIN_READ:
-        return probability
-    return _weigh(load_model().weights["unasked_read"], pair_features(vectors, older, newer, None, read(older, newer)))
+    return _weigh(weights, pair_features(vectors, older, newer, question))
 
 
 def _weigh(weights: tuple[float, ...], features: tuple[float, ...]) -> float:
@@ -315,6 +313,9 @@ def _most_words(chars: int) -> float:
     return math.log1p(min(chars, _MAX_CHARS) / _MIN_WORD_CHARS)
 
 
+_Judged = tuple[int, int, VectorPoints, float]  # the numbers of an older and a newer statement, and the probability
+
+
 class Told(NamedTuple):
     """Something that was said: its text, when, and the number of its speaker."""
 
@@ -332,7 +333,8 @@ def find_replacements(
     read: ReadPair | None = None,
 ) -> list[tuple[int, int, float]]:
     """Of each older statement the newer one that most probably replaces it, where that is probable enough: (older, newer,
-    probability). Of two speakers neither replaces what the other said."""
+    probability). Of two speakers neither replaces what the other said. `read` judges the texts of the likeliest pairs; the others
+    are left out then."""
     if not older or not newer:
         return []
     model = load_model()
@@ -350,15 +352,34 @@ def find_replacements(
         for row in range(len(points)):
             best = np.argpartition(-points[row], min(_READ, len(newer) - 1))[:_READ]
             chosen += [(start + row, int(at), float(points[row, at])) for at in best if np.isfinite(points[row, at])]
-    found: dict[int, tuple[int, float]] = {}
+    least = min_probability if read is None else MIN_READ
+    judged: list[_Judged] = []
     for old, new, value in chosen:
         rival = float(second_fit[new] if value >= best_fit[new] else best_fit[new]) - value
-        probability = _revision_probability(
-            VectorPoints(value, float(changes[new]), rival), older[old].text, newer[new].text, None, read=read
-        )
+        vectors = VectorPoints(value, float(changes[new]), rival)
+        probability = _revision_probability(vectors, older[old].text, newer[new].text, None, least)
+        if probability >= least:
+            judged.append((old, new, vectors, probability))
+    if read is not None:
+        judged = _read_likeliest(judged, older, newer, read)
+    found: dict[int, tuple[int, float]] = {}
+    for old, new, _, probability in judged:
         if probability >= max(min_probability, found.get(old, (0, 0.0))[1]):
             found[old] = (new, probability)
     return [(old, new, probability) for old, (new, probability) in found.items()]
+
+
+def _read_likeliest(judged: list[_Judged], older: Sequence[Told], newer: Sequence[Told], read: ReadPair) -> list[_Judged]:
+    """The likeliest pairs, with the probability after their texts were read."""
+    least = min(nlargest(_MAX_PAIRS_READ, (pair[-1] for pair in judged)), default=0.0)
+    weights = load_model().weights["unasked_read"]
+    found = []
+    for old, new, vectors, probability in judged:
+        if probability >= least:
+            before, after = older[old].text, newer[new].text
+            features = pair_features(vectors, before, after, None, read(before, after))
+            found.append((old, new, vectors, _weigh(weights, features)))
+    return found
 
 
 def tells_change(text: str) -> bool:

@@ -50,6 +50,8 @@ def _detect(text: str) -> str:
     if len(_ENGLISH_ONLY & set(said)) > len(said) // 6 + 1:  # most texts, and fast
         return "en"
     found = _WORD.findall(head)
+    if head.isascii() and _FOREIGN.isdisjoint(found):
+        return "" if _ENGLISH.isdisjoint(found) else "en"
     if not head.isascii():
         script = _detect_script(head)
         if script is not None:
@@ -83,7 +85,10 @@ def _detect_script(text: str) -> str | None:
     return None
 
 
-_ENGLISH_ONLY: set[str] = set()  # filled with the words of `_function_words` that no other language has
+# Filled with the words of `_function_words` that no other language has, that English has, and that it has not.
+_ENGLISH_ONLY: set[str] = set()
+_ENGLISH: set[str] = set()
+_FOREIGN: set[str] = set()
 
 
 @lru_cache(maxsize=1)
@@ -95,6 +100,8 @@ def _function_words() -> dict[str, tuple[tuple[str, float], ...]]:
         for word in fold(words).split():
             languages.setdefault(word, set()).add(code)
     _ENGLISH_ONLY.update(word for word, codes in languages.items() if codes == {"en"})
+    _ENGLISH.update(word for word, codes in languages.items() if "en" in codes)
+    _FOREIGN.update(languages.keys() - _ENGLISH)
     return {word: _weigh(codes) for word, codes in languages.items()}
 
 
