@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import psycopg
-from psycopg.adapt import Dumper, Loader
-from psycopg.pq import Format
 
 from keepstone.ports.filters import Filter, Scalar
 from keepstone.ports.values import Matrix, Vector
 from keepstone.stores.common.conditions import Conditions, Operand
 from keepstone.stores.common.transaction import Values
 from keepstone.stores.postgres.statements import Statement, statement
+from keepstone.stores.postgres.wire import Halves, PipelinedConnection, Reply
 from keepstone.text.words import MARKS
 
 BLOCK = 64  # audit numbers that a transaction reserves at once; the increment of the sequence
@@ -32,38 +31,11 @@ if TYPE_CHECKING:
 Proof = tuple[int, bytes]  # number and hash of an audit entry
 
 
-class Halves(bytes):
-    """A vector as pgvector sends it: its width, then 16-bit floats."""
-
-    __slots__ = ()
-
-
-class HalvesDumper(Dumper):
-    """Halves go to the server as they are; the type's number is the database's own and set on each connection."""
-
-    format = Format.BINARY
-
-    def dump(self, obj: Halves) -> bytes:
-        return bytes(obj)
-
-
-class HalvesLoader(Loader):
-    """Halves come from the server as they are: many are made into a matrix at once."""
-
-    format = Format.BINARY
-
-    def load(self, data: Any) -> Halves:
-        return Halves(data)
-
-
 class PostgresTransaction:
     """One transaction. Statements without a result are sent together with the next that has one."""
 
-    def __init__(
-        self, connection: psycopg.Connection[Any], pipeline: psycopg.Pipeline, tenant: str, *, writing: bool = False
-    ) -> None:
+    def __init__(self, connection: PipelinedConnection, tenant: str, *, writing: bool = False) -> None:
         self.connection = connection
-        self.pipeline = pipeline
         self.tenant = tenant
         self.writing = writing
         self.proof: Proof | None = None  # its last audit entry
@@ -73,11 +45,11 @@ class PostgresTransaction:
         self._next, self._end = 0, 0  # what is left of the block of numbers
         self._embedder: Any = ...
 
-    def _execute(self, made: Statement, values: Values, prepare: bool | None = None) -> psycopg.Cursor[Any]:
-        return self.connection.execute(made.text.encode(), made.values(values, self.tenant), prepare=prepare, binary=True)
+    def _queue(self, made: Statement, values: Values, prepare: bool = True) -> Reply:
+        return self.connection.queue(made.text, made.values(values, self.tenant), prepare)
 
-    def _rows(self, made: Statement, values: Values, prepare: bool | None = None) -> list[Any]:
-        return self._execute(made, values, prepare).fetchall()
+    def _rows(self, made: Statement, values: Values, prepare: bool = True) -> list[Any]:
+        return self.connection.rows(self._queue(made, values, prepare))
 
     def one(self, name: str, values: Values = ()) -> Any:
         if name == "meta_embedder" and self._embedder is not ...:
@@ -88,7 +60,7 @@ class PostgresTransaction:
     def all(self, name: str, values: Values = (), **parts: str) -> list[Any]:
         # A statement with parts is planned anew each time, for the values it has: only so is a scope's own index thought of.
         made = statement(name, tuple(parts.items())) if parts else statement(name)
-        return self._rows(made, values, False if parts else None)
+        return self._rows(made, values, not parts)
 
     def stream(self, name: str, values: Values = ()) -> Iterator[Any]:
         return iter(self.all(name, values))
@@ -96,17 +68,17 @@ class PostgresTransaction:
     def walk(self, name: str, values: Values = (), **parts: str) -> Iterator[Any]:
         made = statement(name, tuple(parts.items()))
         cursor = f"walk{next(_cursors)}"
-        self._execute(Statement(f"DECLARE {cursor} NO SCROLL CURSOR FOR {made.text}", made.names, made.tenant), values, False)
+        self._queue(Statement(f"DECLARE {cursor} NO SCROLL CURSOR FOR {made.text}", made.names, made.tenant), values, False)
         fetch = Statement(f"FETCH {_FETCHED} FROM {cursor}", None, False)
-        while rows := self._execute(fetch, (), False).fetchall():
+        while rows := self._rows(fetch, (), False):
             yield from rows
             if len(rows) < _FETCHED:
                 break
 
     def together(self, *asked: tuple[str, Values]) -> list[list[Any]]:
         """The rows of several queries that travel together, in the order they are asked."""
-        cursors = [self._execute(statement(name), values) for name, values in asked]
-        return [cursor.fetchall() for cursor in cursors]
+        replies = [self._queue(statement(name), values) for name, values in asked]
+        return [self.connection.rows(reply) for reply in replies]
 
     def each(self, name: str, numbers: Sequence[int], values: Mapping[str, Any]) -> list[Any]:
         if not numbers:
@@ -119,34 +91,28 @@ class PostgresTransaction:
         elif name == "words_add":  # ranking's marks are no words
             sequence, token, text = values
             values = (sequence, token, " ".join(term for term in text.split(" ") if term not in MARKS))
-        self._execute(statement(name), values)
+        self._queue(statement(name), values)
 
     def remove_words(self, rows: Sequence[tuple[int, str, str]]) -> None:
-        self._execute(statement("words_delete"), ([number for number, _, _ in rows], rows[0][1]))
+        self._queue(statement("words_delete"), ([number for number, _, _ in rows], rows[0][1]))
 
     def count(self, name: str, values: Values = ()) -> int:
-        cursor = self._execute(statement(name), values)
-        self.pipeline.sync()
-        return cursor.rowcount
+        return self.connection.changed(self._queue(statement(name), values))
 
     # -- the audit log --------------------------------------------------------------------------------------------
     def hold(self) -> None:
         """Take the tenant for this transaction, and what it will need from there. The queries travel together."""
-        held = self._execute(statement("tenant_hold"), ())
-        embedder = self._execute(statement("meta_embedder"), ())
-        row = held.fetchone()
-        if row is None:  # the tenant's first write
-            self._execute(statement("tenant_add"), ())
-            row = self._execute(statement("tenant_hold"), ()).fetchone()
-            assert row is not None
-        self.head, self.start = row
-        self._embedder = embedder.fetchone()
+        held, embedder = self.together(("tenant_hold", ()), ("meta_embedder", ()))
+        if not held:  # the tenant's first write
+            self.run("tenant_add")
+            held = self.all("tenant_hold")
+        self.head, self.start = held[0]
+        self._embedder = embedder[0] if embedder else None
 
     def next_audit_link(self, tenant: str) -> tuple[int, bytes | None]:
         if self._next == self._end:
-            first = self._execute(statement("numbers_take"), ()).fetchone()
-            assert first is not None
-            self._next, self._end = first[0], first[0] + BLOCK
+            (self._next,) = self.one("numbers_take")
+            self._end = self._next + BLOCK
         return self._next, self.head
 
     def record_audit_link(self, tenant: str, number: int, hash: bytes) -> None:
@@ -157,12 +123,12 @@ class PostgresTransaction:
 
     def proved(self, proof: Proof) -> bool:
         """Whether the audit entry of an earlier attempt is committed."""
-        return bool(self._rows(statement("link_there"), proof))
+        return bool(self.all("link_there", proof))
 
     def settle(self) -> None:
         """Write down where the tenant's chain ends by now."""
         if self.writing and self.tenant is not None:
-            self._execute(statement("tenant_done"), (self.links, self.head, self.start))
+            self._queue(statement("tenant_done"), (self.links, self.head, self.start))
             self.links = 0
 
     def switch_tenant(self, tenant: str) -> None:
@@ -170,7 +136,7 @@ class PostgresTransaction:
         if tenant != self.tenant:
             self.settle()
             self.tenant = tenant
-            self._execute(statement("visit_tenant"), (tenant,))
+            self._queue(statement("visit_tenant"), (tenant,))
             self.hold()
 
     def kept(self) -> tuple[Any, ...]:
@@ -244,21 +210,20 @@ class ReadTransaction(PostgresTransaction):
         self.writing = False
         self._embedder = ...
 
-    def _rows(self, made: Statement, values: Values, prepare: bool | None = None) -> list[Any]:
+    def _rows(self, made: Statement, values: Values, prepare: bool = True) -> list[Any]:
         return self._asked([(made, values)], prepare)[0]
 
     def together(self, *asked: tuple[str, Values]) -> list[list[Any]]:
-        return self._asked([(statement(name), values) for name, values in asked], None)
+        return self._asked([(statement(name), values) for name, values in asked])
 
-    def _asked(self, asked: Sequence[tuple[Statement, Values]], prepare: bool | None) -> list[list[Any]]:
+    def _asked(self, asked: Sequence[tuple[Statement, Values]], prepare: bool = True) -> list[list[Any]]:
         driver, deadline, tries = self._driver, time.monotonic() + self._driver.session.patience, 0
         while True:
             try:
                 with driver.connection() as self.connection:
-                    with self.connection.pipeline():  # its end is the transaction's
-                        driver.begin(self.connection, self.tenant)
-                        cursors = [self._execute(made, values, prepare) for made, values in asked]
-                    return [cursor.fetchall() for cursor in cursors]
+                    driver.begin(self.connection, self.tenant)
+                    replies = [self._queue(made, values, prepare) for made, values in asked]
+                    return [self.connection.rows(reply) for reply in replies]
             except psycopg.Error as error:
                 driver.again(error, deadline, tries)
                 tries += 1
