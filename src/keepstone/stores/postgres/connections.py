@@ -24,7 +24,7 @@ from psycopg_pool import ConnectionPool, PoolTimeout
 
 from keepstone.errors import StoreClosed, StoreError, StoreUnreachable
 from keepstone.ports.forks import reset_after_fork
-from keepstone.stores.common.transaction import PendingWrite
+from keepstone.stores.common.transaction import Lookups, PendingWrite
 from keepstone.stores.postgres.errors import AGAIN, lost, translated, unprepared
 from keepstone.stores.postgres.statements import statement
 from keepstone.stores.postgres.target import Target
@@ -228,12 +228,12 @@ class PostgresDriver:
                 tries += 1
 
     # -- writing --------------------------------------------------------------------------------------------------
-    def writing(self, tenant: str, work: Callable[[PostgresTransaction], T]) -> T:
+    def writing(self, tenant: str, work: Callable[[PostgresTransaction], T], lookups: Lookups | None = None) -> T:
         """Run `work` in a transaction and return once it is committed. Concurrent callers of one tenant share a commit; each has
         its own savepoint, so that a failure does not affect the others."""
         self._check()
         queue = self._queues.setdefault(tenant, _Queue())
-        ticket = PendingWrite(work)
+        ticket = PendingWrite(work, () if lookups is None else lookups())
         queue.waiting.append(ticket)
         deadline = time.monotonic() + self.session.patience
         try:
@@ -316,7 +316,7 @@ class PostgresDriver:
                 self.begin(connection, tenant, "BEGIN", bounded=not alone)
                 connection.queue(statement("lock_whole" if alone else "lock_shared").text, (self._whole,))
                 transaction = PostgresTransaction(connection, tenant, writing=True)
-                transaction.hold()
+                transaction.hold([each for ticket in batch for each in ticket.lookups])
                 if doubt and transaction.proved(doubt[-1]):  # this process holds the tenant now, so that attempt has ended
                     done = True
                     connection.queue("ROLLBACK")
@@ -345,6 +345,7 @@ class PostgresDriver:
                 ticket.result = ticket.work(transaction)
             else:
                 self._run(ticket, transaction)
+            transaction.written(ticket.lookups)
         transaction.settle()
 
     def _run(self, ticket: PendingWrite[Any], transaction: PostgresTransaction) -> None:

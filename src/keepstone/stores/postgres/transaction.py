@@ -14,7 +14,7 @@ import psycopg
 from keepstone.ports.filters import Filter, Scalar
 from keepstone.ports.values import Matrix, Vector
 from keepstone.stores.common.conditions import Conditions, Operand
-from keepstone.stores.common.transaction import Values
+from keepstone.stores.common.transaction import Lookup, Values
 from keepstone.stores.postgres.statements import Statement, statement
 from keepstone.stores.postgres.wire import Halves, PipelinedConnection, Reply
 from keepstone.text.words import MARKS
@@ -44,6 +44,7 @@ class PostgresTransaction:
         self.start: int | None = None
         self._next, self._end = 0, 0  # what is left of the block of numbers
         self._embedder: Any = ...
+        self._found: dict[Lookup, list[Any]] = {}  # what was asked in advance
 
     def _queue(self, made: Statement, values: Values, prepare: bool = True) -> Reply:
         return self.connection.queue(made.text, made.values(values, self.tenant), prepare)
@@ -54,10 +55,12 @@ class PostgresTransaction:
     def one(self, name: str, values: Values = ()) -> Any:
         if name == "meta_embedder" and self._embedder is not ...:
             return self._embedder
-        rows = self._rows(statement(name), values)
+        rows = self.all(name, values)
         return rows[0] if rows else None
 
     def all(self, name: str, values: Values = (), **parts: str) -> list[Any]:
+        if self._found and (found := self._found.pop(_without_time(name, values), None)) is not None:
+            return found
         # A statement with parts is planned anew each time, for the values it has: only so is a scope's own index thought of.
         made = statement(name, tuple(parts.items())) if parts else statement(name)
         return self._rows(made, values, not parts)
@@ -100,20 +103,32 @@ class PostgresTransaction:
         return self.connection.changed(self._queue(statement(name), values))
 
     # -- the audit log --------------------------------------------------------------------------------------------
-    def hold(self) -> None:
+    def hold(self, lookups: Sequence[Lookup] = ()) -> None:
         """Take the tenant for this transaction, and what it will need from there. The queries travel together."""
-        held, embedder = self.together(("tenant_hold", ()), ("meta_embedder", ()))
-        if not held:  # the tenant's first write
+        ahead: list[Lookup] = [("numbers_take", ()), *lookups] if lookups else []
+        held, embedder, *found = self.together(("tenant_hold", ()), ("meta_embedder", ()), *ahead)
+        if not held:  # the tenant's first write; until now others might have written too
             self.run("tenant_add")
             held = self.all("tenant_hold")
+        elif found:
+            self._take(found[0][0][0])
+            self._found = {_without_time(*asked): rows for asked, rows in zip(lookups, found[1:], strict=True)}
         self.head, self.start = held[0]
         self._embedder = embedder[0] if embedder else None
 
+    def written(self, lookups: Sequence[Lookup]) -> None:
+        """Drop what was found in advance in the scope that one of several writes has changed; without lookups it is unknown."""
+        scopes = {values[0] for _, values in lookups}
+        self._found = {asked: rows for asked, rows in self._found.items() if scopes and asked[1][0] not in scopes}
+
     def next_audit_link(self, tenant: str) -> tuple[int, bytes | None]:
         if self._next == self._end:
-            (self._next,) = self.one("numbers_take")
-            self._end = self._next + BLOCK
+            self._take(self.one("numbers_take")[0])
         return self._next, self.head
+
+    def _take(self, first: int) -> None:
+        """Take a block of numbers for audit entries."""
+        self._next, self._end = first, first + BLOCK
 
     def record_audit_link(self, tenant: str, number: int, hash: bytes) -> None:
         if self.start is None:
@@ -163,6 +178,11 @@ class PostgresTransaction:
         return np.frombuffer(whole, dtype=">f2").reshape(len(stored), dimension).astype(np.float32)
 
 
+def _without_time(name: str, values: Values) -> Lookup:
+    """What a lookup is found by: one that was run in advance had the time of then."""
+    return name, tuple(values[:4]) if isinstance(values, Sequence) else ()
+
+
 class PostgresConditions(Conditions):
     def lookup(self, path: tuple[str, ...]) -> Operand:
         # By name step for step: a number among the steps is never an index of an array.
@@ -209,6 +229,7 @@ class ReadTransaction(PostgresTransaction):
         self.tenant = tenant
         self.writing = False
         self._embedder = ...
+        self._found = {}
 
     def _rows(self, made: Statement, values: Values, prepare: bool = True) -> list[Any]:
         return self._asked([(made, values)], prepare)[0]
