@@ -12,6 +12,9 @@ SELECT set_config('keepstone.tenant', $1, true), set_config('search_path', {path
 -- Where the server can: a transaction whose client has fallen silent does not hold its tenant for ever.
 SELECT set_config('transaction_timeout', $1, true)
 
+-- name: commit_later
+SELECT set_config('synchronous_commit', 'off', true)
+
 -- name: visit_tenant
 SELECT set_config('keepstone.tenant', $1, true)
 

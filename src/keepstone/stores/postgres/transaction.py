@@ -22,6 +22,7 @@ from keepstone.text.words import MARKS
 BLOCK = 64  # audit numbers that a transaction reserves at once; the increment of the sequence
 _FETCHED = 1000  # rows fetched at once
 _HEADER = struct.Struct(">hh")
+_READ_COUNT = statement("access_add")
 _cursors = count()
 
 if TYPE_CHECKING:
@@ -43,10 +44,12 @@ class PostgresTransaction:
         self.head: bytes | None = None
         self.start: int | None = None
         self._next, self._end = 0, 0  # what is left of the block of numbers
+        self._changed = False  # by more than counts of reads
         self._embedder: Any = ...
         self._found: dict[Lookup, list[Any]] = {}  # what was asked in advance
 
     def _queue(self, made: Statement, values: Values, prepare: bool = True) -> Reply:
+        self._changed = self._changed or made != _READ_COUNT
         return self.connection.queue(made.text, made.values(values, self.tenant), prepare)
 
     def _rows(self, made: Statement, values: Values, prepare: bool = True) -> list[Any]:
@@ -105,6 +108,7 @@ class PostgresTransaction:
     # -- the audit log --------------------------------------------------------------------------------------------
     def hold(self, lookups: Sequence[Lookup] = ()) -> None:
         """Take the tenant for this transaction, and what it will need from there. The queries travel together."""
+        changed = self._changed
         ahead: list[Lookup] = [("numbers_take", ()), *lookups] if lookups else []
         held, embedder, *found = self.together(("tenant_hold", ()), ("meta_embedder", ()), *ahead)
         if not held:  # the tenant's first write; until now others might have written too
@@ -114,6 +118,7 @@ class PostgresTransaction:
             self._take(found[0][0][0])
             self._found = {_without_time(*asked): rows for asked, rows in zip(lookups, found[1:], strict=True)}
         self.head, self.start = held[0]
+        self._changed = changed
         self._embedder = embedder[0] if embedder else None
 
     def written(self, lookups: Sequence[Lookup]) -> None:
@@ -141,10 +146,12 @@ class PostgresTransaction:
         return bool(self.all("link_there", proof))
 
     def settle(self) -> None:
-        """Write down where the tenant's chain ends by now."""
-        if self.writing and self.tenant is not None:
+        """Write down where the tenant's chain ends by now. Counts of reads are not waited for until they are on disk."""
+        if self._changed:
             self._queue(statement("tenant_done"), (self.links, self.head, self.start))
             self.links = 0
+        else:
+            self._queue(statement("commit_later"), ())
 
     def switch_tenant(self, tenant: str) -> None:
         """Go on with another tenant, in a transaction that holds the whole store."""
@@ -227,7 +234,7 @@ class ReadTransaction(PostgresTransaction):
     def __init__(self, driver: PostgresDriver, tenant: str) -> None:
         self._driver = driver
         self.tenant = tenant
-        self.writing = False
+        self.writing = self._changed = False
         self._embedder = ...
         self._found = {}
 
