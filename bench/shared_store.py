@@ -2,7 +2,8 @@
 which starts a server of its own). Beside recall stands the floor: the same question, embedded by the same embedder, as one bare
 SQL statement that compares the scope's vectors and gives the five nearest texts, on a connection of its own, by turns. Then 1, 8
 and 32 clients recall and add, by turns with the same on plain pgvector: a table of texts and vectors, and nothing else. The
-clients are threads of `--processes` processes."""
+clients are threads of `--processes` processes. `cpu_ms` is the processor time of a call in their processes, `server_cpu_ms` that
+in a server of its own."""
 
 from __future__ import annotations
 
@@ -43,18 +44,18 @@ PLAIN_ADD = "INSERT INTO public.plain VALUES (%s, %s, %s, %s::halfvec)"
 
 
 @contextlib.contextmanager
-def store(url: str, folder: Path) -> Iterator[str]:
-    """The URL to measure, with a server behind it."""
+def store(url: str, folder: Path) -> Iterator[tuple[str, psutil.Process | None]]:
+    """The URL to measure, with a server behind it, and the process of that if it is ours."""
     if url != "own":
-        yield url
+        yield url, None
         return
     with PostgresServer(folder / "postgres", durable=True) as server:
-        yield server.url
+        yield server.url, psutil.Process(server.pid)
 
 
 def measure(url: str, folder: str | None, sizes: list[int], rounds: int, processes: int = 1) -> dict[str, Any]:
     """A database of each size, filled through the public API, then asked."""
-    with tempfile.TemporaryDirectory(prefix="keepstone-shared-", dir=folder) as place, store(url, Path(place)) as at:
+    with tempfile.TemporaryDirectory(prefix="keepstone-shared-", dir=folder) as place, store(url, Path(place)) as (at, server):
         found: dict[str, Any] = {}
         held = 0
         with psycopg.connect(at, autocommit=True) as connection:
@@ -63,7 +64,7 @@ def measure(url: str, folder: str | None, sizes: list[int], rounds: int, process
                 connection.execute("VACUUM ANALYZE")
                 found[f"{size} over {size // SCOPE} scopes"] = {
                     **_asked(at, connection, size, rounds),
-                    "clients": _crowds(at, connection, size, processes),
+                    "clients": _crowds(at, connection, size, processes, server),
                     **filled,
                     **_cost(connection, size),
                 }
@@ -73,7 +74,7 @@ def measure(url: str, folder: str | None, sizes: list[int], rounds: int, process
 
 def large(url: str, folder: str | None, size: int, rounds: int) -> dict[str, Any]:
     """One scope that is too large for a process with little memory: asked before and after it has an index of its own."""
-    with tempfile.TemporaryDirectory(prefix="keepstone-large-", dir=folder) as place, store(url, Path(place)) as at:
+    with tempfile.TemporaryDirectory(prefix="keepstone-large-", dir=folder) as place, store(url, Path(place)) as (at, _):
         wanted = texts(size)
         asked = random.Random(9).sample(wanted, rounds)
         with Memory.open(at, tenant="large", settings={"cache_mb": 1, "extract": False}) as memory:
@@ -170,7 +171,9 @@ def _asked(url: str, connection: psycopg.Connection[Any], size: int, rounds: int
     }
 
 
-def _crowds(url: str, connection: psycopg.Connection[Any], size: int, processes: int) -> dict[str, Any]:
+def _crowds(
+    url: str, connection: psycopg.Connection[Any], size: int, processes: int, server: psutil.Process | None
+) -> dict[str, Any]:
     """Calls a second and their 95th percentile, of some clients at once, each way for some seconds by turns."""
     connection.execute(PLAIN_TABLE)
     connection.execute("VACUUM ANALYZE public.plain")
@@ -183,7 +186,7 @@ def _crowds(url: str, connection: psycopg.Connection[Any], size: int, processes:
     for clients in CLIENTS:
         progress(f"{clients} clients")
         shares = [clients // processes + (at < clients % processes) for at in range(processes)]
-        parts = {f"{way} {verb}": _turn([pipe[0] for pipe in pipes], way, verb, shares)
+        parts = {f"{way} {verb}": _turn([pipe[0] for pipe in pipes], way, verb, shares, server)
                  for verb in ("recall", "add") for way in ("keepstone", "pgvector")}  # fmt: skip
         found[str(clients)] = parts | {
             f"times_{verb}": ratio(parts[f"keepstone {verb}"]["per_s"], parts[f"pgvector {verb}"]["per_s"])
@@ -195,12 +198,30 @@ def _crowds(url: str, connection: psycopg.Connection[Any], size: int, processes:
     return found
 
 
-def _turn(pipes: list[Connection], way: str, verb: str, shares: list[int]) -> dict[str, float]:
+def _turn(pipes: list[Connection], way: str, verb: str, shares: list[int], server: psutil.Process | None) -> dict[str, float]:
     """One way for some seconds, in all processes at once."""
+    before = _server_cpu(server)
     for pipe, clients in zip(pipes, shares, strict=True):
         pipe.send((way, verb, clients))
-    walls = sorted(wall for pipe in pipes for wall in pipe.recv())
-    return {"per_s": round(len(walls) / TURN_SECONDS, 1), "p95_ms": round(walls[int(0.95 * len(walls))] * 1e3, 2)}
+    told = [pipe.recv() for pipe in pipes]
+    after, walls = _server_cpu(server), sorted(wall for each, _ in told for wall in each)
+    return {
+        "per_s": round(len(walls) / TURN_SECONDS, 1),
+        "p95_ms": round(walls[int(0.95 * len(walls))] * 1e3, 2),
+        "cpu_ms": round(sum(cpu for _, cpu in told) / len(walls) * 1e3, 2),
+        **({"server_cpu_ms": round((after - before) / len(walls) * 1e3, 2)} if server else {}),
+    }
+
+
+def _server_cpu(server: psutil.Process | None) -> float:
+    """Seconds of processor time that a server and its children have taken, those that have ended too."""
+    if server is None:
+        return 0.0
+    seconds = 0.0
+    for child in server.children():
+        with contextlib.suppress(psutil.NoSuchProcess):  # ended since: the server counts it, which is asked last
+            seconds += sum(child.cpu_times()[:2])
+    return seconds + sum(server.cpu_times()[:4])
 
 
 def _work(url: str, scopes: int, pipe: Connection) -> None:
@@ -229,7 +250,9 @@ def _work(url: str, scopes: int, pipe: Connection) -> None:
             way, verb, clients = asked
             with contextlib.ExitStack() as stack:
                 own = [stack.enter_context(psycopg.connect(url, autocommit=True)) for _ in range(clients)]
-                pipe.send(_crowd(ours if way == "keepstone" else plain, verb, own, scopes))
+                before = time.process_time()
+                walls = _crowd(ours if way == "keepstone" else plain, verb, own, scopes)
+                pipe.send((walls, time.process_time() - before))
 
 
 def _crowd(call: Callable[..., object], verb: str, connections: list[psycopg.Connection[Any]], scopes: int) -> list[float]:
