@@ -82,6 +82,9 @@ class PostgresDriver:
             "commit": "on" if session.durable else "off",
         }  # fmt: skip
         self._settings = statement("begin_settings", tuple((name, _quoted(value)) for name, value in constant.items())).text
+        longest = int((session.statement_timeout + session.patience) * 1000)
+        # Where the server can end it, a writer whose client has fallen silent does not hold its tenant for ever.
+        self._bound = f", set_config('transaction_timeout', '{longest}', true)" if session.bounded else ""
         self._whole = zlib.crc32(target.schema.encode())  # the store's own advisory lock
         self._connect()
         reset_after_fork(self._leave_to_parent)
@@ -164,10 +167,7 @@ class PostgresDriver:
         """Say whose the transaction is. Without `how` it is the one that the server makes of all that is sent together."""
         if how:
             connection.queue(how)
-        connection.queue(self._settings, (tenant,))
-        if bounded and self.session.bounded:
-            seconds = self.session.statement_timeout + self.session.patience
-            connection.queue(statement("begin_bounded").text, (str(int(seconds * 1000)),))
+        connection.queue(self._settings + self._bound if bounded else self._settings, (tenant,))
 
     def again(self, error: BaseException, deadline: float, tries: int) -> None:
         """Wait before something is tried again; what cannot be mended by that, or has lasted too long, is raised."""

@@ -13,12 +13,12 @@ from typing import Any
 
 import psycopg
 from psycopg.abc import PQGen
-from psycopg.adapt import Dumper, Loader, PyFormat, Transformer
+from psycopg.adapt import Loader, PyFormat, Transformer
 from psycopg.errors import error_from_result
 from psycopg.pq import ExecStatus, Format
 from psycopg.pq.abc import PGconn, PGresult
 from psycopg.types.numeric import Int8BinaryDumper, Int8Dumper
-from psycopg.types.string import StrBinaryDumper
+from psycopg.types.string import BytesBinaryDumper, StrBinaryDumper
 from psycopg.waiting import Ready, Wait
 
 _PREPARED_AFTER = 5  # runs of a statement until it is prepared
@@ -30,15 +30,6 @@ class Halves(bytes):
     """A vector as pgvector sends it: its width, then 16-bit floats."""
 
     __slots__ = ()
-
-
-class HalvesDumper(Dumper):
-    """Halves go to the server as they are; the type's number is the database's own and set on each connection."""
-
-    format = Format.BINARY
-
-    def dump(self, obj: Halves) -> bytes:
-        return bytes(obj)
 
 
 class HalvesLoader(Loader):
@@ -74,7 +65,7 @@ class PipelinedConnection(psycopg.Connection[Any]):
         self.adapters.register_dumper(int, Int8BinaryDumper)
         self.adapters.register_dumper(str, StrBinaryDumper)
         if halfvec is not None:
-            self.adapters.register_dumper(Halves, type("HalvesDumper", (HalvesDumper,), {"oid": halfvec}))
+            self.adapters.register_dumper(Halves, type("HalvesDumper", (BytesBinaryDumper,), {"oid": halfvec}))
             self.adapters.register_loader(halfvec, HalvesLoader)
         self._transformer, self._prepares = Transformer(self), prepares
 
@@ -102,18 +93,19 @@ class PipelinedConnection(psycopg.Connection[Any]):
 
     def rows(self, reply: Reply) -> list[Any]:
         """The rows of a statement."""
-        if reply.result is None:
-            self.exchange()
-        assert reply.result is not None
-        self._transformer.set_pgresult(reply.result)
-        return self._transformer.load_rows(0, reply.result.ntuples, tuple)
+        result = self._awaited(reply)
+        self._transformer.set_pgresult(result)
+        return self._transformer.load_rows(0, result.ntuples, tuple)
 
     def changed(self, reply: Reply) -> int:
         """How many rows a statement changed."""
+        return self._awaited(reply).command_tuples or 0
+
+    def _awaited(self, reply: Reply) -> PGresult:
         if reply.result is None:
             self.exchange()
         assert reply.result is not None
-        return reply.result.command_tuples or 0
+        return reply.result
 
     def exchange(self) -> None:
         """Send what is queued and read its results, in one round trip."""
