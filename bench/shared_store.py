@@ -1,17 +1,20 @@
 """How fast a shared store answers, with many scopes in it: `python -m bench speed --store postgresql://…` (or `--store own`,
 which starts a server of its own). Beside recall stands the floor: the same question, embedded by the same embedder, as one bare
 SQL statement that compares the scope's vectors and gives the five nearest texts, on a connection of its own, by turns. Then 1, 8
-and 32 clients recall and add, by turns with the same on plain pgvector: a table of texts and vectors, and nothing else."""
+and 32 clients recall and add, by turns with the same on plain pgvector: a table of texts and vectors, and nothing else. The
+clients are threads of `--processes` processes. `cpu_ms` is the processor time of a call in their processes, `server_cpu_ms` that
+in a server of its own."""
 
 from __future__ import annotations
 
 import contextlib
+import multiprocessing
 import random
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from collections.abc import Callable, Iterator
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +33,7 @@ BLOCK = 20  # questions to one way before it is the other's turn
 FLOOR = """SELECT r.content FROM keepstone.vector AS v JOIN keepstone.record AS r USING (tenant, sequence)
 WHERE v.tenant = %s AND v.scope = %s AND r.scope = v.scope AND r.status = 'active'
 ORDER BY v.vector <#> %s::halfvec LIMIT 5"""
-CLIENTS = (1, 8, 32)  # threads of one process; each has a connection of its own to plain pgvector
+CLIENTS = (1, 8, 32)  # each has a connection of its own to plain pgvector
 TURN_SECONDS = 5
 PLAIN_TABLE = """DROP TABLE IF EXISTS public.plain;
 CREATE TABLE public.plain AS SELECT r.tenant, r.scope, r.content, v.vector
@@ -41,18 +44,18 @@ PLAIN_ADD = "INSERT INTO public.plain VALUES (%s, %s, %s, %s::halfvec)"
 
 
 @contextlib.contextmanager
-def store(url: str, folder: Path) -> Iterator[str]:
-    """The URL to measure, with a server behind it."""
+def store(url: str, folder: Path) -> Iterator[tuple[str, psutil.Process | None]]:
+    """The URL to measure, with a server behind it, and the process of that if it is ours."""
     if url != "own":
-        yield url
+        yield url, None
         return
     with PostgresServer(folder / "postgres", durable=True) as server:
-        yield server.url
+        yield server.url, psutil.Process(server.pid)
 
 
-def measure(url: str, folder: str | None, sizes: list[int], rounds: int) -> dict[str, Any]:
+def measure(url: str, folder: str | None, sizes: list[int], rounds: int, processes: int = 1) -> dict[str, Any]:
     """A database of each size, filled through the public API, then asked."""
-    with tempfile.TemporaryDirectory(prefix="keepstone-shared-", dir=folder) as place, store(url, Path(place)) as at:
+    with tempfile.TemporaryDirectory(prefix="keepstone-shared-", dir=folder) as place, store(url, Path(place)) as (at, server):
         found: dict[str, Any] = {}
         held = 0
         with psycopg.connect(at, autocommit=True) as connection:
@@ -61,7 +64,7 @@ def measure(url: str, folder: str | None, sizes: list[int], rounds: int) -> dict
                 connection.execute("VACUUM ANALYZE")
                 found[f"{size} over {size // SCOPE} scopes"] = {
                     **_asked(at, connection, size, rounds),
-                    "clients": _crowds(at, connection, size),
+                    "clients": _crowds(at, connection, size, processes, server),
                     **filled,
                     **_cost(connection, size),
                 }
@@ -71,7 +74,7 @@ def measure(url: str, folder: str | None, sizes: list[int], rounds: int) -> dict
 
 def large(url: str, folder: str | None, size: int, rounds: int) -> dict[str, Any]:
     """One scope that is too large for a process with little memory: asked before and after it has an index of its own."""
-    with tempfile.TemporaryDirectory(prefix="keepstone-large-", dir=folder) as place, store(url, Path(place)) as at:
+    with tempfile.TemporaryDirectory(prefix="keepstone-large-", dir=folder) as place, store(url, Path(place)) as (at, _):
         wanted = texts(size)
         asked = random.Random(9).sample(wanted, rounds)
         with Memory.open(at, tenant="large", settings={"cache_mb": 1, "extract": False}) as memory:
@@ -168,54 +171,100 @@ def _asked(url: str, connection: psycopg.Connection[Any], size: int, rounds: int
     }
 
 
-def _crowds(url: str, connection: psycopg.Connection[Any], size: int) -> dict[str, Any]:
+def _crowds(
+    url: str, connection: psycopg.Connection[Any], size: int, processes: int, server: psutil.Process | None
+) -> dict[str, Any]:
     """Calls a second and their 95th percentile, of some clients at once, each way for some seconds by turns."""
     connection.execute(PLAIN_TABLE)
     connection.execute("VACUUM ANALYZE public.plain")
-    numbers = {(row[0], row[1]): row[2] for row in connection.execute('SELECT tenant, "user", scope FROM keepstone.scope')}
-    embedder = make_embedder("auto")
-    assert embedder is not None
     found: dict[str, Any] = {}
-    with Memory.open(url, settings={"extract": False}) as memory:
-        for clients in CLIENTS:
-            progress(f"{clients} clients")
-
-            def ours(verb: str, number: int, text: str, _: psycopg.Connection[Any]) -> object:
-                scope = memory.with_scope(**_user(number))
-                return scope.recall(text) if verb == "recall" else scope.remember(text)
-
-            def plain(verb: str, number: int, text: str, own: psycopg.Connection[Any]) -> object:
-                who = _user(number)
-                place = (who["tenant"], numbers[who["tenant"], who["user"]])
-                vector = str(embedder.embed([text], purpose="query" if verb == "recall" else "document")[0].tolist())
-                if verb == "recall":
-                    return own.execute(PLAIN_RECALL, (*place, vector)).fetchall()
-                return own.execute(PLAIN_ADD, (*place, text, vector))
-
-            with contextlib.ExitStack() as stack:
-                own = [stack.enter_context(psycopg.connect(url, autocommit=True)) for _ in range(clients)]
-                parts = {
-                    f"{name} {verb}": _crowd(partial(call, verb), own, size // SCOPE)
-                    for verb in ("recall", "add")
-                    for name, call in (("keepstone", ours), ("pgvector", plain))
-                }
-            found[str(clients)] = parts | {
-                f"times_{verb}": ratio(parts[f"keepstone {verb}"]["per_s"], parts[f"pgvector {verb}"]["per_s"])
-                for verb in ("recall", "add")
-            }
+    spawn = multiprocessing.get_context("spawn")
+    pipes = [spawn.Pipe() for _ in range(processes)]
+    workers = [spawn.Process(target=_work, args=(url, size // SCOPE, pipe[1]), daemon=True) for pipe in pipes]
+    for worker in workers:
+        worker.start()
+    for clients in CLIENTS:
+        progress(f"{clients} clients")
+        shares = [clients // processes + (at < clients % processes) for at in range(processes)]
+        parts = {f"{way} {verb}": _turn([pipe[0] for pipe in pipes], way, verb, shares, server)
+                 for verb in ("recall", "add") for way in ("keepstone", "pgvector")}  # fmt: skip
+        found[str(clients)] = parts | {
+            f"times_{verb}": ratio(parts[f"keepstone {verb}"]["per_s"], parts[f"pgvector {verb}"]["per_s"])
+            for verb in ("recall", "add")
+        }
+    for worker, pipe in zip(workers, pipes, strict=True):
+        pipe[0].send(None)
+        worker.join()
     return found
 
 
-def _crowd(call: Callable[..., object], connections: Sequence[psycopg.Connection[Any]], scopes: int) -> dict[str, float]:
-    """Each connection's thread calls for some seconds, in scopes drawn at random."""
+def _turn(pipes: list[Connection], way: str, verb: str, shares: list[int], server: psutil.Process | None) -> dict[str, float]:
+    """One way for some seconds, in all processes at once."""
+    before = _server_cpu(server)
+    for pipe, clients in zip(pipes, shares, strict=True):
+        pipe.send((way, verb, clients))
+    told = [pipe.recv() for pipe in pipes]
+    after, walls = _server_cpu(server), sorted(wall for each, _ in told for wall in each)
+    return {
+        "per_s": round(len(walls) / TURN_SECONDS, 1),
+        "p95_ms": round(walls[int(0.95 * len(walls))] * 1e3, 2),
+        "cpu_ms": round(sum(cpu for _, cpu in told) / len(walls) * 1e3, 2),
+        **({"server_cpu_ms": round((after - before) / len(walls) * 1e3, 2)} if server else {}),
+    }
+
+
+def _server_cpu(server: psutil.Process | None) -> float:
+    """Seconds of processor time that a server and its children have taken, those that have ended too."""
+    if server is None:
+        return 0.0
+    seconds = 0.0
+    for child in server.children():
+        with contextlib.suppress(psutil.NoSuchProcess):  # ended since: the server counts it, which is asked last
+            seconds += sum(child.cpu_times()[:2])
+    return seconds + sum(server.cpu_times()[:4])
+
+
+def _work(url: str, scopes: int, pipe: Connection) -> None:
+    """A process of clients: what is asked of it, until it is told to end."""
+    embedder = make_embedder("auto")
+    assert embedder is not None
+    with psycopg.connect(url) as connection:
+        rows = connection.execute('SELECT tenant, "user", scope FROM keepstone.scope').fetchall()
+    numbers = {(tenant, user): scope for tenant, user, scope in rows}
+
+    def plain(verb: str, number: int, text: str, own: psycopg.Connection[Any]) -> object:
+        who = _user(number)
+        place = (who["tenant"], numbers[who["tenant"], who["user"]])
+        vector = str(embedder.embed([text], purpose="query" if verb == "recall" else "document")[0].tolist())
+        if verb == "recall":
+            return own.execute(PLAIN_RECALL, (*place, vector)).fetchall()
+        return own.execute(PLAIN_ADD, (*place, text, vector))
+
+    with Memory.open(url, settings={"extract": False}) as memory:
+
+        def ours(verb: str, number: int, text: str, _: psycopg.Connection[Any]) -> object:
+            scope = memory.with_scope(**_user(number))
+            return scope.recall(text) if verb == "recall" else scope.remember(text)
+
+        while (asked := pipe.recv()) is not None:
+            way, verb, clients = asked
+            with contextlib.ExitStack() as stack:
+                own = [stack.enter_context(psycopg.connect(url, autocommit=True)) for _ in range(clients)]
+                before = time.process_time()
+                walls = _crowd(ours if way == "keepstone" else plain, verb, own, scopes)
+                pipe.send((walls, time.process_time() - before))
+
+
+def _crowd(call: Callable[..., object], verb: str, connections: list[psycopg.Connection[Any]], scopes: int) -> list[float]:
+    """Each connection's thread calls for some seconds, in scopes drawn at random; how long each call took."""
     walls: list[float] = []
     until = time.perf_counter() + TURN_SECONDS
 
     def work(connection: psycopg.Connection[Any]) -> None:
-        random_ = random.Random(id(connection))
+        random_ = random.Random()  # no two processes ask the same
         while (begun := time.perf_counter()) < until:
             number = random_.randrange(scopes)
-            call(number, f"Where does number {random_.random()} keep the {random_.choice(THINGS)}?", connection)
+            call(verb, number, f"Where does number {random_.random()} keep the {random_.choice(THINGS)}?", connection)
             walls.append(time.perf_counter() - begun)
 
     threads = [threading.Thread(target=work, args=(connection,)) for connection in connections]
@@ -223,7 +272,7 @@ def _crowd(call: Callable[..., object], connections: Sequence[psycopg.Connection
         thread.start()
     for thread in threads:
         thread.join()
-    return {"per_s": round(len(walls) / TURN_SECONDS, 1), "p95_ms": round(sorted(walls)[int(0.95 * len(walls))] * 1e3, 2)}
+    return walls
 
 
 def _cost(connection: psycopg.Connection[Any], size: int) -> dict[str, Any]:

@@ -87,6 +87,7 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--parts", default=",".join(PARTS), help=f"which of {', '.join(PARTS)}; with --peers also many")
     parser.add_argument("--folder", help="measure on the disk of this folder (default: the temporary folder's)")
     parser.add_argument("--store", help="measure a shared store, with a hundred memories a scope: postgresql://…, or own")
+    parser.add_argument("--processes", type=int, default=1, help="with --store: processes of the clients (default 1)")
     parser.add_argument("--large", help="with --store: one scope of so many memories, before and after it has its own index")
     parser.add_argument("--json", action="store_true", help="print the JSON object only")
     _peers(parser.add_argument_group("beside other memories, each in an environment of its own that is made in .bench"))
@@ -112,7 +113,7 @@ def main(argv: list[str]) -> int:
         if options.large:
             found["large"] = shared_store.large(options.store, options.folder, size_of(options.large), min(options.rounds, 100))
         else:
-            found["shared"] = shared_store.measure(options.store, options.folder, sizes, options.rounds)
+            found["shared"] = shared_store.measure(options.store, options.folder, sizes, options.rounds, options.processes)
         if not options.json:
             table("machine", found["machine"])
             for size, figures in {

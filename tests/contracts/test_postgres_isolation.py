@@ -358,15 +358,15 @@ def test_who_stands_above_the_policies_acts_as_the_app(postgres_server: Postgres
         connection.execute("CREATE EXTENSION IF NOT EXISTS vector")
         connection.execute(f"ALTER DATABASE {database} OWNER TO {who}".encode())
     store = PostgresStore.open(postgres_server.url_as(who, database))
-    asked = b"SELECT current_user::text, current_setting('keepstone.tenant'), row_security_active('record'), content FROM record"
+    asked = "SELECT current_user::text, current_setting('keepstone.tenant'), row_security_active('record'), content FROM record"
     try:
         store.bind_embedder(EMBEDDER, DIMENSION)
         add(store, "tea", ADA)
         add(store, "coffee", MAL)
         seen = [("keepstone_app", "harbour", True, "tea")]
-        assert store._driver.writing("harbour", lambda db: db.connection.execute(asked).fetchall()) == seen
+        assert store._driver.writing("harbour", lambda db: db.connection.rows(db.connection.queue(asked))) == seen
         with store._driver.reading("harbour", consistent=True) as db:
-            assert db.connection.execute(asked).fetchall() == seen
+            assert db.connection.rows(db.connection.queue(asked)) == seen
         assert settings_left(store) == {("", "")}
     finally:
         store.close()

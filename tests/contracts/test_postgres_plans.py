@@ -154,18 +154,22 @@ class Explainer:
                 self.asked.setdefault(asked.name, asked)
             return execute(db, made, values, *rest, **more)
 
-        execute = PostgresTransaction._execute
+        execute = PostgresTransaction._queue
         places = [patch.object(module, "statement", named) for module in (transaction, connections)]
-        with places[0], places[1], patch.object(PostgresTransaction, "_execute", noted):
+        with places[0], places[1], patch.object(PostgresTransaction, "_queue", noted):
             yield
 
     def plan(self, text: str, values: Any = (), *, tenant: str = "t7", how: str = "", settings: Mapping[str, str] = {}) -> Plan:
         """What the server would do in a transaction of this tenant."""
-        with self.driver.connection() as connection, connection.transaction(force_rollback=True):
-            self.driver.begin(connection, tenant)
+        with self.driver.connection() as connection:
+            self.driver.begin(connection, tenant, "BEGIN")
+            connection.exchange()
+            connection.pgconn.exit_pipeline_mode()  # only the simple protocol explains a plan without values
             for name, value in settings.items():
                 connection.execute(f"SET LOCAL {name} = {value}".encode())
             found = RawCursor(connection).execute(f"EXPLAIN (FORMAT JSON{how}) {text}".encode(), values).fetchone()
+            connection.execute(b"ROLLBACK")
+            connection.pgconn.enter_pipeline_mode()
         assert found is not None
         told = found[0] if isinstance(found[0], list) else json.loads(found[0])
         plan: Plan = told[0]["Plan"]
@@ -434,8 +438,7 @@ def test_the_index_finds_what_comparing_all_would(explainer: Explainer) -> None:
 def test_it_looks_among_more_than_it_gives(explainer: Explainer) -> None:
     """As many as are asked for come back, though the index alone stops at a few."""
     assert len(explainer.store.search_vectors(BIG, clustered(1, 7)[0], 256)) == 256
-    with explainer.driver.connection() as connection, connection.transaction():
+    with explainer.driver.connection() as connection:
         explainer.driver.begin(connection, "t1")
-        width = connection.execute(b"SELECT current_setting('hnsw.ef_search')::int").fetchone()
-    assert width is not None
-    assert width[0] >= 100
+        ((width,),) = connection.rows(connection.queue("SELECT current_setting('hnsw.ef_search')::int"))
+    assert width >= 100

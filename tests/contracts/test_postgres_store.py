@@ -7,6 +7,8 @@ import tempfile
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from threading import Event, Thread
+from unittest.mock import Mock
 
 import numpy as np
 import psycopg
@@ -14,8 +16,10 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from keepstone.ports.stores import Store
+from keepstone.ports.values import Selector
 from keepstone.stores.postgres import scope_indexes
 from keepstone.stores.postgres.store import PostgresStore, connected
+from keepstone.stores.postgres.wire import PipelinedConnection
 from keepstone.testing import StoreContract
 from keepstone.testing.builders import DIMENSION, EMBEDDER, HOME, add, add_id, vector
 from keepstone.types import Scope
@@ -63,6 +67,34 @@ class TestPostgresStore(StoreContract):
             assert add(other, "tea").action == "duplicate"
         finally:
             other.close()
+
+    def test_writers_of_one_commit_see_what_those_before_them_did(self, store: PostgresStore) -> None:
+        store.bind_embedder(EMBEDDER, DIMENSION)
+        id = add_id(store, "tea")
+        actions: list[str] = []
+        works = [
+            lambda: actions.append(add(store, "coffee").action),
+            lambda: actions.append(f"{store.forget(HOME, Selector(ids=(id,))).forgotten} forgotten"),
+            lambda: actions.append(add(store, "tea").action),
+        ]
+        queue, threads = store._driver._queues[HOME.tenant], [Thread(target=work) for work in works]
+        with queue.lock:
+            for place, thread in enumerate(threads, 1):
+                thread.start()
+                while len(queue.waiting) < place:
+                    Event().wait(0.001)
+        for thread in threads:
+            thread.join(30)
+        assert sorted(actions) == ["1 forgotten", "added", "added"]
+        assert store.audit_log.verify(HOME.tenant).whole
+
+    def test_one_write_takes_two_round_trips(self, store: PostgresStore, monkeypatch: pytest.MonkeyPatch) -> None:
+        store.bind_embedder(EMBEDDER, DIMENSION)
+        add(store, "the scope is known")
+        trips = Mock(side_effect=PipelinedConnection.exchange, autospec=True)
+        monkeypatch.setattr(PipelinedConnection, "exchange", lambda connection: trips(connection))
+        assert add(store, "tea").action == "added"
+        assert trips.call_count == 2
 
 
 class TestGrowing:

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from keepstone.errors import StoreError
 from keepstone.ports.stores import Clock
-from keepstone.stores.common.transaction import Driver, Transaction
+from keepstone.stores.common.transaction import Driver, Lookups, Transaction
 from keepstone.stores.common.write_context import WriteContext
 from keepstone.text.times import micros
 from keepstone.types import Scope
@@ -37,13 +37,13 @@ class ScopeCatalog:
         """Read something of a scope whose queries all see one state of the store."""
         return self.driver.consistently(scope.tenant, lambda db: work(db, self.number(db, scope)))
 
-    def change(self, scope: Scope, work: Callable[[Transaction, WriteContext], T]) -> T:
+    def change(self, scope: Scope, work: Callable[[Transaction, WriteContext], T], lookups: Lookups | None = None) -> T:
         """Commit work in a scope, which is created if it is new."""
-        return self.write(scope.tenant, lambda db: work(db, self.write_context(db, scope)))
+        return self.write(scope.tenant, lambda db: work(db, self.write_context(db, scope)), lookups)
 
-    def write(self, tenant: str, work: Callable[[Transaction], T]) -> T:
+    def write(self, tenant: str, work: Callable[[Transaction], T], lookups: Lookups | None = None) -> T:
         """Commit work and return its result."""
-        result = self.driver.writing(tenant, work)
+        result = self.driver.writing(tenant, work, lookups)
         with contextlib.suppress(StoreError):  # it is committed already
             self._learn_written()
         with contextlib.suppress(StoreError):  # tried again after the next write
@@ -71,6 +71,10 @@ class ScopeCatalog:
             if not db.writing:
                 self._scopes[scope] = number
         return number
+
+    def known(self, scope: Scope) -> int | None:
+        """The number of a scope, if this process has seen it."""
+        return self._scopes.get(scope)
 
     def learned(self, scope: Scope, number: int) -> None:
         """Cache the number of a scope."""

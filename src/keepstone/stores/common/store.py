@@ -146,7 +146,7 @@ class CommonStore:
                 queue_written(db, context, job, before)
             return receipts
 
-        return self._catalog.change(scope, work)
+        return self._catalog.change(scope, work, lambda: writes.lookups(self._catalog.known(scope), items, micros(self._clock())))
 
     def revise(self, scope: Scope, id: str, revision: Revision) -> Receipt:
         return self._catalog.change(scope, lambda db, context: writes.revise(db, context, id, revision))

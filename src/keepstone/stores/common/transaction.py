@@ -15,6 +15,8 @@ from keepstone.ports.values import Matrix, Vector
 
 T = TypeVar("T")
 Values = Sequence[Any] | Mapping[str, Any]
+Lookup = tuple[str, tuple[Any, ...]]  # a query and its values
+Lookups = Callable[[], list[Lookup]]
 
 
 class Transaction(Protocol):
@@ -80,8 +82,9 @@ class Driver(Protocol):
     def consistently(self, tenant: str, work: Callable[[Any], T]) -> T:
         """Read something whose queries all see one state of the store."""
 
-    def writing(self, tenant: str, work: Callable[[Any], T]) -> T:
-        """Run `work` in a transaction and return once it is committed."""
+    def writing(self, tenant: str, work: Callable[[Any], T], lookups: Lookups | None = None) -> T:
+        """Run `work` in a transaction and return once it is committed. `lookups`: queries of one scope that it may begin with,
+        before it writes anything, for an engine that can run them with the beginning of the transaction."""
 
     def for_every_tenant(self, work: Callable[[Any, Sequence[str]], T]) -> T:
         """Run `work` with the names of all tenants in one transaction that may change each of them."""
@@ -96,10 +99,11 @@ class Driver(Protocol):
 class PendingWrite(Generic[T]):
     """A caller's work inside a transaction, and its outcome."""
 
-    __slots__ = ("done", "error", "result", "work")
+    __slots__ = ("done", "error", "lookups", "result", "work")
 
-    def __init__(self, work: Callable[[Any], T]) -> None:
+    def __init__(self, work: Callable[[Any], T], lookups: Sequence[Lookup] = ()) -> None:
         self.work = work
+        self.lookups = lookups
         self.done = False
         self.result: T | None = None
         self.error: BaseException | None = None

@@ -17,7 +17,7 @@ from keepstone.ports.values import Draft, Limit, Merge, Revision, Screening, Vec
 from keepstone.stores.common import lineage
 from keepstone.stores.common.archiving import archive, find_living, flag
 from keepstone.stores.common.rows import content_hash, new_id, packed, record_of, unpacked
-from keepstone.stores.common.transaction import Transaction
+from keepstone.stores.common.transaction import Lookup, Transaction
 from keepstone.stores.common.write_context import State, WriteContext, audit
 from keepstone.text.passages import Passage, further_passages, passage_number, passage_range
 from keepstone.text.sentences import MAX_PASSAGE_CHARS, first_stop, is_long
@@ -27,6 +27,18 @@ from keepstone.types import MESSAGE, UNTRUSTED, Action, Receipt, Scope
 
 _CLOCK_TOLERANCE_US = 60_000_000  # times closer than this are taken as equal
 _USER_TRUST = 0.9  # trust of the user's own statements
+
+
+def lookups(scope: int | None, items: Sequence[Write], now: int) -> list[Lookup]:
+    """The queries that the write of one active memory begins with."""
+    draft = items[0].draft if len(items) == 1 else None
+    if scope is None or draft is None or draft.status != "active" or draft.kind == MESSAGE:
+        return []
+    if draft.key is not None:
+        return [("record_state_by_key", (scope, draft.key))]
+    same = ("record_same", (scope, content_hash(draft.content), draft.kind, draft.tag))
+    alike = ("record_alike", (scope, draft.dedup_key, draft.kind, draft.tag, now))
+    return [same] if items[0].merge_check is None or draft.dedup_key is None else [same, alike]
 
 
 def write(db: Transaction, context: WriteContext, scope: Scope, item: Write) -> Receipt:

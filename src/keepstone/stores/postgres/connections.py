@@ -20,18 +20,16 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import psycopg
-from psycopg import RawCursor
-from psycopg.types.numeric import Int8BinaryDumper
-from psycopg.types.string import StrBinaryDumper
 from psycopg_pool import ConnectionPool, PoolTimeout
 
 from keepstone.errors import StoreClosed, StoreError, StoreUnreachable
 from keepstone.ports.forks import reset_after_fork
-from keepstone.stores.common.transaction import PendingWrite
+from keepstone.stores.common.transaction import Lookups, PendingWrite
 from keepstone.stores.postgres.errors import AGAIN, lost, translated, unprepared
 from keepstone.stores.postgres.statements import statement
 from keepstone.stores.postgres.target import Target
-from keepstone.stores.postgres.transaction import Halves, HalvesDumper, HalvesLoader, PostgresTransaction, Proof, ReadTransaction
+from keepstone.stores.postgres.transaction import PostgresTransaction, Proof, ReadTransaction
+from keepstone.stores.postgres.wire import PipelinedConnection
 
 T = TypeVar("T")
 BATCH = 64  # writes in one commit at most, so that no caller waits behind an endless queue
@@ -77,15 +75,16 @@ class PostgresDriver:
         self.make_read: Callable[[PostgresDriver, str], ReadTransaction] = ReadTransaction
         self._closed = False
         self._finding_out = threading.Lock()
-        self._prepare: int | None = 5 if target.prepare else None
+        self._prepares = target.prepare
         milliseconds = str(int(session.statement_timeout * 1000)), str(int(session.patience * 1000))
         constant = {
             "path": session.path, "role": session.role, "statement": milliseconds[0], "patience": milliseconds[1],
             "commit": "on" if session.durable else "off",
         }  # fmt: skip
-        self._settings = statement(
-            "begin_settings", tuple((name, _quoted(value)) for name, value in constant.items())
-        ).text.encode()
+        self._settings = statement("begin_settings", tuple((name, _quoted(value)) for name, value in constant.items())).text
+        longest = int((session.statement_timeout + session.patience) * 1000)
+        # Where the server can end it, a writer whose client has fallen silent does not hold its tenant for ever.
+        self._bound = f", set_config('transaction_timeout', '{longest}', true)" if session.bounded else ""
         self._whole = zlib.crc32(target.schema.encode())  # the store's own advisory lock
         self._connect()
         reset_after_fork(self._leave_to_parent)
@@ -103,12 +102,11 @@ class PostgresDriver:
         self._inherited = False
         self._queues: dict[str, _Queue] = {}
         self._halfvec: int | None = None
-        self._pool: ConnectionPool[psycopg.Connection[Any]] = ConnectionPool(
+        self._pool: ConnectionPool[PipelinedConnection] = ConnectionPool(
             self.target.conninfo,
+            connection_class=PipelinedConnection,
             kwargs={
                 "autocommit": True,
-                "cursor_factory": RawCursor,
-                "prepare_threshold": self._prepare,
                 "connect_timeout": 10,
                 "keepalives_idle": 15,
                 "keepalives_interval": 5,
@@ -125,18 +123,11 @@ class PostgresDriver:
             num_workers=2,
         )
 
-    def _configure(self, connection: psycopg.Connection[Any]) -> None:
+    def _configure(self, connection: PipelinedConnection) -> None:
         if self._halfvec is None:
             found = connection.execute(b"SELECT oid FROM pg_type WHERE typname = 'halfvec' LIMIT 1").fetchone()
             self._halfvec = None if found is None else found[0]
-        connection.prepare_threshold = self._prepare
-        connection.prepared_max = 1000  # more than there are statements, so that none is given up for another
-        connection.adapters.register_dumper(int, Int8BinaryDumper)
-        connection.adapters.register_dumper(str, StrBinaryDumper)
-        if self._halfvec is not None:
-            dumper = type("HalvesDumper", (HalvesDumper,), {"oid": self._halfvec})
-            connection.adapters.register_dumper(Halves, dumper)
-            connection.adapters.register_loader(self._halfvec, HalvesLoader)
+        connection.adapt(self._halfvec, self._prepares)
 
     def _check(self) -> None:
         if self._closed:
@@ -145,7 +136,7 @@ class PostgresDriver:
             self._connect()
 
     @contextlib.contextmanager
-    def connection(self) -> Iterator[psycopg.Connection[Any]]:
+    def connection(self) -> Iterator[PipelinedConnection]:
         """A connection of the pool; one that fails is not given back."""
         pool = self._pool
         try:
@@ -155,28 +146,28 @@ class PostgresDriver:
                 psycopg.connect(self.target.conninfo, connect_timeout=2).close()
             raise
         try:
+            connection.pgconn.enter_pipeline_mode()
             yield connection
+            connection.pgconn.exit_pipeline_mode()
         except psycopg.Error:
-            with contextlib.suppress(psycopg.Error):
-                connection.close()  # what it has prepared is not certain any more either
+            connection.close()  # what it has prepared is not certain any more either
             raise
         except BaseException:
             try:
-                connection.execute(b"ROLLBACK", prepare=False)
+                connection.queue("ROLLBACK")
+                connection.exchange()
+                connection.pgconn.exit_pipeline_mode()
             except psycopg.Error:
                 connection.close()
             raise
         finally:
             pool.putconn(connection)
 
-    def begin(self, connection: psycopg.Connection[Any], tenant: str, how: bytes = b"", *, bounded: bool = False) -> None:
-        """Say whose the transaction is. Without `how` it is the one that the pipeline makes of all until its next sync."""
+    def begin(self, connection: PipelinedConnection, tenant: str, how: str = "", *, bounded: bool = False) -> None:
+        """Say whose the transaction is. Without `how` it is the one that the server makes of all that is sent together."""
         if how:
-            connection.execute(how, prepare=False)
-        connection.execute(self._settings, (tenant,))
-        if bounded and self.session.bounded:
-            seconds = self.session.statement_timeout + self.session.patience
-            connection.execute(statement("begin_bounded").text.encode(), (str(int(seconds * 1000)),))
+            connection.queue(how)
+        connection.queue(self._settings + self._bound if bounded else self._settings, (tenant,))
 
     def again(self, error: BaseException, deadline: float, tries: int) -> None:
         """Wait before something is tried again; what cannot be mended by that, or has lasted too long, is raised."""
@@ -193,8 +184,8 @@ class PostgresDriver:
     def _unprepare(self) -> None:
         """There is a pooler between us and the server: from now on nothing is prepared. Several may find out at once."""
         with self._finding_out:
-            if self._prepare is not None:
-                old, self._prepare = self._pool, None
+            if self._prepares:
+                old, self._prepares = self._pool, False
                 self._connect()
                 old.close(timeout=0)
 
@@ -212,17 +203,17 @@ class PostgresDriver:
                 with contextlib.ExitStack() as stack:
                     try:
                         connection = stack.enter_context(self.connection())
-                        pipeline = stack.enter_context(connection.pipeline())
-                        self.begin(connection, tenant, b"BEGIN READ ONLY ISOLATION LEVEL REPEATABLE READ")
-                        pipeline.sync()
+                        self.begin(connection, tenant, "BEGIN READ ONLY ISOLATION LEVEL REPEATABLE READ")
+                        connection.exchange()
                     except psycopg.Error as error:
                         with contextlib.suppress(psycopg.Error):
                             stack.close()
                         self.again(error, deadline, tries)
                         tries += 1
                         continue
-                    yield PostgresTransaction(connection, pipeline, tenant)
-                    connection.execute(b"COMMIT", prepare=False)
+                    yield PostgresTransaction(connection, tenant)
+                    connection.queue("COMMIT")
+                    connection.exchange()
                     return
 
     def consistently(self, tenant: str, work: Callable[[PostgresTransaction], T]) -> T:
@@ -237,12 +228,12 @@ class PostgresDriver:
                 tries += 1
 
     # -- writing --------------------------------------------------------------------------------------------------
-    def writing(self, tenant: str, work: Callable[[PostgresTransaction], T]) -> T:
+    def writing(self, tenant: str, work: Callable[[PostgresTransaction], T], lookups: Lookups | None = None) -> T:
         """Run `work` in a transaction and return once it is committed. Concurrent callers of one tenant share a commit; each has
         its own savepoint, so that a failure does not affect the others."""
         self._check()
         queue = self._queues.setdefault(tenant, _Queue())
-        ticket = PendingWrite(work)
+        ticket = PendingWrite(work, () if lookups is None else lookups())
         queue.waiting.append(ticket)
         deadline = time.monotonic() + self.session.patience
         try:
@@ -312,31 +303,37 @@ class PostgresDriver:
                     self._attempt(tenant, batch, alone, doubt)
                     return
                 except psycopg.Error as error:
+                    passing = lost(error) or unprepared(error) or isinstance(error, AGAIN)
+                    if len(batch) > 1 and not passing:
+                        raise BatchFailed from error
                     self.again(error, deadline, tries)
                     tries += 1
 
     def _attempt(self, tenant: str, batch: Sequence[PendingWrite[Any]], alone: bool, doubt: list[Proof]) -> None:
         done = False
         try:
-            with self.connection() as connection, connection.pipeline() as pipeline:
-                self.begin(connection, tenant, b"BEGIN", bounded=not alone)
-                lock = statement("lock_whole" if alone else "lock_shared")
-                connection.execute(lock.text.encode(), (self._whole,))
-                transaction = PostgresTransaction(connection, pipeline, tenant, writing=True)
-                transaction.hold()
+            with self.connection() as connection:
+                self.begin(connection, tenant, "BEGIN", bounded=not alone)
+                connection.queue(statement("lock_whole" if alone else "lock_shared").text, (self._whole,))
+                transaction = PostgresTransaction(connection, tenant, writing=True)
+                transaction.hold([each for ticket in batch for each in ticket.lookups])
                 if doubt and transaction.proved(doubt[-1]):  # this process holds the tenant now, so that attempt has ended
                     done = True
-                    connection.execute(b"ROLLBACK", prepare=False)
+                    connection.queue("ROLLBACK")
+                    connection.exchange()
                     return
                 doubt.clear()
                 self._work(batch, transaction)
                 if transaction.proof is not None:
                     doubt.append(transaction.proof)
-                commit = connection.execute(b"COMMIT", prepare=False)
-                pipeline.sync()
-                done = commit.statusmessage == "COMMIT"
+                commit = connection.queue("COMMIT")
+                try:
+                    connection.exchange()
+                finally:
+                    status = None if commit.result is None else commit.result.command_status
+                    done = status == b"COMMIT"
                 if not done:
-                    raise StoreError(f"{self.label}: not committed ({commit.statusmessage}): repeat the write.")
+                    raise StoreError(f"{self.label}: not committed ({status!r}): repeat the write.")
         except psycopg.Error:
             if not done:  # acknowledged: a lost connection cannot undo it
                 raise
@@ -348,28 +345,22 @@ class PostgresDriver:
                 ticket.result = ticket.work(transaction)
             else:
                 self._run(ticket, transaction)
+            transaction.written(ticket.lookups)
         transaction.settle()
 
     def _run(self, ticket: PendingWrite[Any], transaction: PostgresTransaction) -> None:
         """Run one of several writes. Its own errors are reported to its caller; an error of the server fails the batch."""
         connection, kept = transaction.connection, transaction.kept()
-        connection.execute(b"SAVEPOINT ticket", prepare=False)
+        connection.queue("SAVEPOINT ticket")
         try:
             ticket.result = ticket.work(transaction)
-            transaction.pipeline.sync()  # report errors of its statements before the next write
-        except psycopg.Error as error:
-            if lost(error) or unprepared(error) or isinstance(error, AGAIN):
-                raise
-            raise BatchFailed from error
+        except psycopg.Error:
+            raise
         except Exception as error:
             ticket.error = error
-            try:
-                connection.execute(b"ROLLBACK TO ticket", prepare=False)
-                transaction.pipeline.sync()
-            except psycopg.Error as other:
-                raise BatchFailed from other
+            connection.queue("ROLLBACK TO ticket")
             transaction.back(kept)
-        connection.execute(b"RELEASE ticket", prepare=False)
+        connection.queue("RELEASE ticket")
 
     # -- the whole store ------------------------------------------------------------------------------------------
     def tenants(self, having: str = "") -> Sequence[str]:

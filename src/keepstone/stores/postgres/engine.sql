@@ -8,9 +8,8 @@ SELECT set_config('keepstone.tenant', $1, true), set_config('search_path', {path
     set_config('synchronous_commit', {commit}, true), set_config('idle_in_transaction_session_timeout', {patience}, true),
     set_config('hnsw.ef_search', '200', true), set_config('hnsw.iterative_scan', 'strict_order', true)
 
--- name: begin_bounded
--- Where the server can: a transaction whose client has fallen silent does not hold its tenant for ever.
-SELECT set_config('transaction_timeout', $1, true)
+-- name: commit_later
+SELECT set_config('synchronous_commit', 'off', true)
 
 -- name: visit_tenant
 SELECT set_config('keepstone.tenant', $1, true)

@@ -108,7 +108,7 @@ class _StandbyRead(ReadTransaction):
         super().__init__(driver, tenant)
         self._standby = standby
 
-    def _asked(self, asked: Sequence[tuple[Statement, Values]], prepare: bool | None) -> list[list[Any]]:
+    def _asked(self, asked: Sequence[tuple[Statement, Values]], prepare: bool = True) -> list[list[Any]]:
         position, *found = super()._asked([(statement("standby_position"), ()), *asked], prepare)
         self._standby.check(None if position[0][0] is None else int(position[0][0]))
         return found

@@ -10,19 +10,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import psycopg
-from psycopg.adapt import Dumper, Loader
-from psycopg.pq import Format
 
 from keepstone.ports.filters import Filter, Scalar
 from keepstone.ports.values import Matrix, Vector
 from keepstone.stores.common.conditions import Conditions, Operand
-from keepstone.stores.common.transaction import Values
+from keepstone.stores.common.transaction import Lookup, Values
 from keepstone.stores.postgres.statements import Statement, statement
+from keepstone.stores.postgres.wire import Halves, PipelinedConnection, Reply
 from keepstone.text.words import MARKS
 
 BLOCK = 64  # audit numbers that a transaction reserves at once; the increment of the sequence
 _FETCHED = 1000  # rows fetched at once
 _HEADER = struct.Struct(">hh")
+_READ_COUNT = statement("access_add")
 _cursors = count()
 
 if TYPE_CHECKING:
@@ -32,38 +32,11 @@ if TYPE_CHECKING:
 Proof = tuple[int, bytes]  # number and hash of an audit entry
 
 
-class Halves(bytes):
-    """A vector as pgvector sends it: its width, then 16-bit floats."""
-
-    __slots__ = ()
-
-
-class HalvesDumper(Dumper):
-    """Halves go to the server as they are; the type's number is the database's own and set on each connection."""
-
-    format = Format.BINARY
-
-    def dump(self, obj: Halves) -> bytes:
-        return bytes(obj)
-
-
-class HalvesLoader(Loader):
-    """Halves come from the server as they are: many are made into a matrix at once."""
-
-    format = Format.BINARY
-
-    def load(self, data: Any) -> Halves:
-        return Halves(data)
-
-
 class PostgresTransaction:
     """One transaction. Statements without a result are sent together with the next that has one."""
 
-    def __init__(
-        self, connection: psycopg.Connection[Any], pipeline: psycopg.Pipeline, tenant: str, *, writing: bool = False
-    ) -> None:
+    def __init__(self, connection: PipelinedConnection, tenant: str, *, writing: bool = False) -> None:
         self.connection = connection
-        self.pipeline = pipeline
         self.tenant = tenant
         self.writing = writing
         self.proof: Proof | None = None  # its last audit entry
@@ -71,24 +44,29 @@ class PostgresTransaction:
         self.head: bytes | None = None
         self.start: int | None = None
         self._next, self._end = 0, 0  # what is left of the block of numbers
+        self._changed = False  # by more than counts of reads
         self._embedder: Any = ...
+        self._found: dict[Lookup, list[Any]] = {}  # what was asked in advance
 
-    def _execute(self, made: Statement, values: Values, prepare: bool | None = None) -> psycopg.Cursor[Any]:
-        return self.connection.execute(made.text.encode(), made.values(values, self.tenant), prepare=prepare, binary=True)
+    def _queue(self, made: Statement, values: Values, prepare: bool = True) -> Reply:
+        self._changed = self._changed or made != _READ_COUNT
+        return self.connection.queue(made.text, made.values(values, self.tenant), prepare)
 
-    def _rows(self, made: Statement, values: Values, prepare: bool | None = None) -> list[Any]:
-        return self._execute(made, values, prepare).fetchall()
+    def _rows(self, made: Statement, values: Values, prepare: bool = True) -> list[Any]:
+        return self.connection.rows(self._queue(made, values, prepare))
 
     def one(self, name: str, values: Values = ()) -> Any:
         if name == "meta_embedder" and self._embedder is not ...:
             return self._embedder
-        rows = self._rows(statement(name), values)
+        rows = self.all(name, values)
         return rows[0] if rows else None
 
     def all(self, name: str, values: Values = (), **parts: str) -> list[Any]:
+        if self._found and (found := self._found.pop(_without_time(name, values), None)) is not None:
+            return found
         # A statement with parts is planned anew each time, for the values it has: only so is a scope's own index thought of.
         made = statement(name, tuple(parts.items())) if parts else statement(name)
-        return self._rows(made, values, False if parts else None)
+        return self._rows(made, values, not parts)
 
     def stream(self, name: str, values: Values = ()) -> Iterator[Any]:
         return iter(self.all(name, values))
@@ -96,17 +74,17 @@ class PostgresTransaction:
     def walk(self, name: str, values: Values = (), **parts: str) -> Iterator[Any]:
         made = statement(name, tuple(parts.items()))
         cursor = f"walk{next(_cursors)}"
-        self._execute(Statement(f"DECLARE {cursor} NO SCROLL CURSOR FOR {made.text}", made.names, made.tenant), values, False)
+        self._queue(Statement(f"DECLARE {cursor} NO SCROLL CURSOR FOR {made.text}", made.names, made.tenant), values, False)
         fetch = Statement(f"FETCH {_FETCHED} FROM {cursor}", None, False)
-        while rows := self._execute(fetch, (), False).fetchall():
+        while rows := self._rows(fetch, (), False):
             yield from rows
             if len(rows) < _FETCHED:
                 break
 
     def together(self, *asked: tuple[str, Values]) -> list[list[Any]]:
         """The rows of several queries that travel together, in the order they are asked."""
-        cursors = [self._execute(statement(name), values) for name, values in asked]
-        return [cursor.fetchall() for cursor in cursors]
+        replies = [self._queue(statement(name), values) for name, values in asked]
+        return [self.connection.rows(reply) for reply in replies]
 
     def each(self, name: str, numbers: Sequence[int], values: Mapping[str, Any]) -> list[Any]:
         if not numbers:
@@ -119,35 +97,43 @@ class PostgresTransaction:
         elif name == "words_add":  # ranking's marks are no words
             sequence, token, text = values
             values = (sequence, token, " ".join(term for term in text.split(" ") if term not in MARKS))
-        self._execute(statement(name), values)
+        self._queue(statement(name), values)
 
     def remove_words(self, rows: Sequence[tuple[int, str, str]]) -> None:
-        self._execute(statement("words_delete"), ([number for number, _, _ in rows], rows[0][1]))
+        self._queue(statement("words_delete"), ([number for number, _, _ in rows], rows[0][1]))
 
     def count(self, name: str, values: Values = ()) -> int:
-        cursor = self._execute(statement(name), values)
-        self.pipeline.sync()
-        return cursor.rowcount
+        return self.connection.changed(self._queue(statement(name), values))
 
     # -- the audit log --------------------------------------------------------------------------------------------
-    def hold(self) -> None:
+    def hold(self, lookups: Sequence[Lookup] = ()) -> None:
         """Take the tenant for this transaction, and what it will need from there. The queries travel together."""
-        held = self._execute(statement("tenant_hold"), ())
-        embedder = self._execute(statement("meta_embedder"), ())
-        row = held.fetchone()
-        if row is None:  # the tenant's first write
-            self._execute(statement("tenant_add"), ())
-            row = self._execute(statement("tenant_hold"), ()).fetchone()
-            assert row is not None
-        self.head, self.start = row
-        self._embedder = embedder.fetchone()
+        changed = self._changed
+        ahead: list[Lookup] = [("numbers_take", ()), *lookups] if lookups else []
+        held, embedder, *found = self.together(("tenant_hold", ()), ("meta_embedder", ()), *ahead)
+        if not held:  # the tenant's first write; until now others might have written too
+            self.run("tenant_add")
+            held = self.all("tenant_hold")
+        elif found:
+            self._take(found[0][0][0])
+            self._found = {_without_time(*asked): rows for asked, rows in zip(lookups, found[1:], strict=True)}
+        self.head, self.start = held[0]
+        self._changed = changed
+        self._embedder = embedder[0] if embedder else None
+
+    def written(self, lookups: Sequence[Lookup]) -> None:
+        """Drop what was found in advance in the scope that one of several writes has changed; without lookups it is unknown."""
+        scopes = {values[0] for _, values in lookups}
+        self._found = {asked: rows for asked, rows in self._found.items() if scopes and asked[1][0] not in scopes}
 
     def next_audit_link(self, tenant: str) -> tuple[int, bytes | None]:
         if self._next == self._end:
-            first = self._execute(statement("numbers_take"), ()).fetchone()
-            assert first is not None
-            self._next, self._end = first[0], first[0] + BLOCK
+            self._take(self.one("numbers_take")[0])
         return self._next, self.head
+
+    def _take(self, first: int) -> None:
+        """Take a block of numbers for audit entries."""
+        self._next, self._end = first, first + BLOCK
 
     def record_audit_link(self, tenant: str, number: int, hash: bytes) -> None:
         if self.start is None:
@@ -157,20 +143,22 @@ class PostgresTransaction:
 
     def proved(self, proof: Proof) -> bool:
         """Whether the audit entry of an earlier attempt is committed."""
-        return bool(self._rows(statement("link_there"), proof))
+        return bool(self.all("link_there", proof))
 
     def settle(self) -> None:
-        """Write down where the tenant's chain ends by now."""
-        if self.writing and self.tenant is not None:
-            self._execute(statement("tenant_done"), (self.links, self.head, self.start))
+        """Write down where the tenant's chain ends by now. Counts of reads are not waited for until they are on disk."""
+        if self._changed:
+            self._queue(statement("tenant_done"), (self.links, self.head, self.start))
             self.links = 0
+        else:
+            self._queue(statement("commit_later"), ())
 
     def switch_tenant(self, tenant: str) -> None:
         """Go on with another tenant, in a transaction that holds the whole store."""
         if tenant != self.tenant:
             self.settle()
             self.tenant = tenant
-            self._execute(statement("visit_tenant"), (tenant,))
+            self._queue(statement("visit_tenant"), (tenant,))
             self.hold()
 
     def kept(self) -> tuple[Any, ...]:
@@ -195,6 +183,11 @@ class PostgresTransaction:
         nothing = bytes(dimension * 2)
         whole = b"".join(each[_HEADER.size :] if each is not None and len(each) == size else nothing for each in stored)
         return np.frombuffer(whole, dtype=">f2").reshape(len(stored), dimension).astype(np.float32)
+
+
+def _without_time(name: str, values: Values) -> Lookup:
+    """What a lookup is found by: one that was run in advance had the time of then."""
+    return name, tuple(values[:4]) if isinstance(values, Sequence) else ()
 
 
 class PostgresConditions(Conditions):
@@ -241,24 +234,24 @@ class ReadTransaction(PostgresTransaction):
     def __init__(self, driver: PostgresDriver, tenant: str) -> None:
         self._driver = driver
         self.tenant = tenant
-        self.writing = False
+        self.writing = self._changed = False
         self._embedder = ...
+        self._found = {}
 
-    def _rows(self, made: Statement, values: Values, prepare: bool | None = None) -> list[Any]:
+    def _rows(self, made: Statement, values: Values, prepare: bool = True) -> list[Any]:
         return self._asked([(made, values)], prepare)[0]
 
     def together(self, *asked: tuple[str, Values]) -> list[list[Any]]:
-        return self._asked([(statement(name), values) for name, values in asked], None)
+        return self._asked([(statement(name), values) for name, values in asked])
 
-    def _asked(self, asked: Sequence[tuple[Statement, Values]], prepare: bool | None) -> list[list[Any]]:
+    def _asked(self, asked: Sequence[tuple[Statement, Values]], prepare: bool = True) -> list[list[Any]]:
         driver, deadline, tries = self._driver, time.monotonic() + self._driver.session.patience, 0
         while True:
             try:
                 with driver.connection() as self.connection:
-                    with self.connection.pipeline():  # its end is the transaction's
-                        driver.begin(self.connection, self.tenant)
-                        cursors = [self._execute(made, values, prepare) for made, values in asked]
-                    return [cursor.fetchall() for cursor in cursors]
+                    driver.begin(self.connection, self.tenant)
+                    replies = [self._queue(made, values, prepare) for made, values in asked]
+                    return [self.connection.rows(reply) for reply in replies]
             except psycopg.Error as error:
                 driver.again(error, deadline, tries)
                 tries += 1

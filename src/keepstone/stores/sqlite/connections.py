@@ -17,7 +17,7 @@ from keepstone.errors import Conflict, KeepstoneError, StorageFull, StoreBusy, S
 from keepstone.ports.forks import reset_after_fork
 from keepstone.ports.values import StoreOptions
 from keepstone.stores.common.rows import Unreadable
-from keepstone.stores.common.transaction import PendingWrite
+from keepstone.stores.common.transaction import Lookups, PendingWrite
 from keepstone.stores.sqlite.encryption import unlock
 from keepstone.stores.sqlite.free_space import CLEARED, uncleared_pages, vfs_for
 from keepstone.stores.sqlite.transaction import SqliteTransaction
@@ -201,7 +201,7 @@ class Driver:
         """The file."""
         return self.path
 
-    def writing(self, tenant: str, work: Callable[[SqliteTransaction], T]) -> T:
+    def writing(self, tenant: str, work: Callable[[SqliteTransaction], T], lookups: Lookups | None = None) -> T:
         """Run `work` in a transaction and return once it is committed. Concurrent callers share a commit; each has its own
         savepoint, so that a failure does not affect the others."""
         self._check()
