@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
@@ -41,19 +42,7 @@ if TYPE_CHECKING:
 app = typer.Typer()
 upkeep = typer.Typer(no_args_is_help=True, help="Maintenance of a store: retention, compaction, verification.")
 
-POLICY = """lapse = true                  # archive memories whose time to live has ended
-prune_days = 0                # archive memories created this many days ago, read or not; 0: never
-age_days = 0                  # archive memories neither changed nor read for this many days; 0: never
-age_messages = false          # let prune_days and age_days apply to messages too
-fade_days = 90                # archive unimportant memories not read for this many days; 0: never
-fade_importance = 0.3         # importance below which a memory is unimportant
-fade_reads = 1                # maximum reads of an unimportant memory
-cap = 0                       # maximum memories per scope; 0: no limit
-compact_days = 0              # condense memories not changed for this many days; 0: never
-verify = true                 # flag stale, contradicted and unsupported memories for review
-purge_days = 30               # erase memories archived for this many days; 0: never
-trust_clock = false           # accept a clock that jumps ahead by more than a week
-learn = true                  # run waiting learning jobs"""
+POLICY = Path(__file__).with_name("policy.toml").read_text(encoding="utf-8")
 EPILOG = "\b\nA policy is a TOML file. Every field with its default:\n" + "\n".join(f"  {line}" for line in POLICY.splitlines())
 MAX_SHOWN_RECORDS = 10
 _JOB_RESULTS = {"compact": "condensed", "verify": "flagged for review", "purge": "erased"}  # the other jobs archive
