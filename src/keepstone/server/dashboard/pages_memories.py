@@ -16,10 +16,10 @@ from keepstone.ports.serialize import document
 from keepstone.recall.query import RecallQuery
 from keepstone.server.dashboard import sessions
 from keepstone.server.dashboard.context import Page, PageRequest, memory_path
-from keepstone.server.dashboard.formatting import difference
+from keepstone.server.dashboard.formatting import TEXTS, difference, parse_number
 from keepstone.server.identity import FORGET, WRITE
 from keepstone.server.problems import status_of
-from keepstone.types import BURIED, MESSAGE, PINNED, Explanation, Record, Version
+from keepstone.types import BURIED, MESSAGE, PINNED, Record, Version
 
 KINDS = ("fact", "note", "message", "episode", "summary")
 MAX_TAGS = 60
@@ -27,25 +27,8 @@ _PAGE_RECORDS, _MAX_HITS = 25, 30
 _MAX_SCANNED_RECORDS = 5_000  # larger scopes are not searched for derived memories
 _MAX_PARENTS, _MAX_CHILDREN = 20, 50
 _COMPARED_FIELDS = ("importance", "metadata", "tag", "kind", "source", "trust", "expires_at")
-_SAVED = {
-    "added": "Remembered.",
-    "merged": "Merged into a memory that says the same.",
-    "updated": "It replaces the earlier memory.",
-    "superseded": "It replaces the earlier memory.",
-    "duplicate": "This was remembered already.",
-    "redacted": "Remembered without the sensitive parts.",
-    "quarantined": "Held back until it is reviewed.",
-}
 _WEIGHTS = {"pin": PINNED, "bury": BURIED, "unpin": 0.5}
 _CHANGED = {"tag": "Tagged", "pin": "Pinned", "bury": "Buried", "unpin": "Neither pinned nor buried"}
-_SOURCES = {
-    "system": "Set by the operator of the server",
-    "user": "Said by the user",
-    "agent": "Said by an agent",
-    "import": "Imported",
-    "tool": "Output of a tool",
-    "web": "From a web page",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +156,7 @@ def _undo(request: PageRequest, undo: str) -> Response:
     request.caller.require(WRITE)
     what, _, former = undo.partition("-")
     if what == "archive":
-        restored = request.memory.upkeep.undo(int(former)) if former.isdecimal() and len(former) < 18 else ()
+        restored = () if (ticket := parse_number(former)) is None else request.memory.upkeep.undo(ticket)
         return request.redirect("/memories", f"Restored: {len(restored)}.", "good" if restored else "bad")
     try:
         values = dict(json.loads(former))
@@ -209,7 +192,7 @@ def add_memory(request: PageRequest) -> Response:
         return list_memories(request, status_of(error), str(error))
     if receipt.action == "refused":
         return list_memories(request, 422, "; ".join(receipt.reasons) or "The write was refused; nothing was stored.")
-    message = " ".join([_SAVED.get(receipt.action, "Remembered."), *receipt.reasons])
+    message = " ".join([TEXTS["saved"].get(receipt.action, "Remembered."), *receipt.reasons])
     return request.redirect(memory_path(receipt.id) if receipt.id else "/memories", message)
 
 
@@ -237,7 +220,7 @@ def show_memory(request: PageRequest, status: int = 200, problem: str | None = N
     id = http.path_params.get("id") or http.param("id") or ""
     record = request.caller.find(id)
     query = http.param("query")
-    explanation = None if query is None else explain(request, query, id)
+    explanation = None if query is None else request.memory.why(query, id)
     if http.fragment:
         return request.part("why.html", explanation=explanation, query=query, linked=False)
     return request.page(
@@ -246,18 +229,13 @@ def show_memory(request: PageRequest, status: int = 200, problem: str | None = N
         record=record,
         history=_changes(request.memory.history(id)),
         derivation=_derivation(request, record),
-        source=_SOURCES.get(record.source.partition(":")[0], "Unknown source"),
+        source=TEXTS["sources"].get(record.source.partition(":")[0], "Unknown source"),
         query=query,
         explanation=explanation,
         problem=problem,
         form=http.form,
         home=memory_path(id),
     )
-
-
-def explain(request: PageRequest, query: str, id: str) -> Explanation:
-    """How a memory scores for a question."""
-    return request.memory.why(query, id)
 
 
 def _changes(versions: Sequence[Version]) -> list[VersionChange]:
@@ -307,12 +285,8 @@ def change_memory(request: PageRequest) -> Response:
         return show_memory(request, 422, "; ".join(receipt.reasons) or "The change was refused; nothing was stored.")
     saved = f"Saved as version {receipt.version}. Version {version} is kept in the history."
     message = "Nothing has changed." if receipt.action == "duplicate" else saved
-    return request.redirect(memory_path(receipt.id or id), " ".join([message, *_new_reasons(receipt.reasons)]))
-
-
-def _new_reasons(reasons: Sequence[str]) -> list[str]:
-    """The receipt's reasons without the one about the kept version, which the message says already."""
-    return [reason for reason in reasons if "is kept" not in reason]
+    reasons = [reason for reason in receipt.reasons if "is kept" not in reason]  # the message says that already
+    return request.redirect(memory_path(receipt.id or id), " ".join([message, *reasons]))
 
 
 def _forget(request: PageRequest, id: str) -> Response:
