@@ -82,11 +82,8 @@ def _run_once(call: Invocation, memory: Memory, policy: str | None, dry_run: boo
     call.answer(document(report), lambda out: render_run(out, call, report, model is None))
     if report.failed:
         return PROVIDER
-    return PROBLEMS if report.ran and _has_problems(report, model) else OK
-
-
-def _has_problems(report: RunReport, model: str | None) -> bool:
-    return any(not (model is None and waits_for_model(problem)) for problem in report.problems)
+    problems = [problem for problem in report.problems if model is not None or not waits_for_model(problem)]
+    return PROBLEMS if report.ran and problems else OK
 
 
 def _run_schedule(
@@ -102,7 +99,12 @@ def _run_schedule(
             while not stop.wait(_POLL_SECONDS):
                 if scheduler.runs > seen:
                     seen = scheduler.runs
-                    print_next_run(call, seen)
+                    now = datetime.now(UTC)
+                    if call.json:
+                        write_json({"ran_at": now.isoformat(), "runs": seen}, sys.stdout)
+                    else:
+                        out().line(("done again", "bold green"), f"  {render.format_time(now)}")
+                    sys.stdout.flush()
     finally:
         scheduler.stop()
 
@@ -474,13 +476,3 @@ def _render_job(out: Output, call: Invocation, done: Done) -> None:
     out.line((f"    {done.job:<12}", "bold"), f"  {what}", (where, "dim"), indent=8)
     if done.tickets:
         out.line((f"        {call.undo_command(done.tickets, done.scope)}", "cyan"), indent=8)
-
-
-def print_next_run(call: Invocation, runs: int) -> None:
-    """Print that a schedule has run again."""
-    now = datetime.now(UTC)
-    if call.json:
-        write_json({"ran_at": now.isoformat(), "runs": runs}, sys.stdout)
-    else:
-        out().line(("done again", "bold green"), f"  {render.format_time(now)}")
-    sys.stdout.flush()

@@ -80,7 +80,9 @@ def read_entries(path: str | Path, start: int = 0) -> Iterator[tuple[int, Any]]:
     with path.open("rb") as file:
         if path.suffix == ".json" and file.read(1) in (b"{", b"["):
             file.seek(0)
-            yield from enumerate(_read_document(file.read(_MAX_BYTES))[start:], start + 1)
+            whole = _decode(file.read(_MAX_BYTES))  # nothing while it is being written
+            entries = whole.get("messages") if isinstance(whole, Mapping) else whole
+            yield from enumerate(entries[start:] if isinstance(entries, list) else [], start + 1)
             return
         file.seek(start)
         position = start
@@ -90,13 +92,6 @@ def read_entries(path: str | Path, start: int = 0) -> Iterator[tuple[int, Any]]:
             position += len(line)
             if line.strip():
                 yield position, _decode(line)
-
-
-def _read_document(content: bytes) -> list[Any]:
-    """The messages of a document; none while it is being written."""
-    whole = _decode(content)
-    entries = whole.get("messages") if isinstance(whole, Mapping) else whole
-    return entries if isinstance(entries, list) else []
 
 
 def _decode(text: bytes) -> Any:

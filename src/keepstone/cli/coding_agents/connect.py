@@ -228,7 +228,7 @@ def apply_changes(name: str, changes: Sequence[FileChange]) -> None:
             missing = [str(folder) for folder in change.path.parents if not folder.exists()]
             kept[str(change.path)] = {"before": _store(name, change.path, before), "folders": missing}
         kept[str(change.path)]["after"] = _digest(change.after)
-    _write_kept(name, kept)
+    _write(_folder(name) / "files.json", json.dumps(kept, indent=1).encode())
     for change in changes:
         _write(change.path, change.after)
 
@@ -310,10 +310,6 @@ def _read_kept(name: str) -> dict[str, Any]:
         return kept
     except FileNotFoundError:
         return {}
-
-
-def _write_kept(name: str, kept: Mapping[str, Any]) -> None:
-    _write(_folder(name) / "files.json", json.dumps(kept, indent=1).encode())
 
 
 def _store(name: str, path: Path, before: bytes | None) -> str | None:
