@@ -10,15 +10,14 @@ import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from keepstone.errors import ConfigurationError, ValidationError
-from keepstone.importing.entries import Entry, Found, clean_metadata, clean_text, read_safely, split_entry
+from keepstone.errors import ConfigurationError
+from keepstone.importing.entries import Entry, Found, clean_metadata, clean_text, read_safely, split_entry, time_of
 from keepstone.maintenance.external_files import Unread
-from keepstone.text.times import parse_time
 
 SUFFIXES = (".md", ".markdown")
 MAX_FILE = 16 * 1024 * 1024
@@ -221,13 +220,5 @@ def _tags(value: Any) -> list[str]:
 
 def _date(fields: dict[str, Any], changed: float) -> datetime | None:
     """When a note is of: as it says itself, else when its file was last changed."""
-    for name in _DATES:
-        if isinstance(fields.get(name), str) and fields[name]:
-            try:
-                return parse_time(fields[name], name)
-            except ValidationError:
-                continue
-    try:
-        return parse_time(datetime.fromtimestamp(changed, UTC), "changed")
-    except (ValidationError, OverflowError, OSError, ValueError):
-        return None
+    given = (time_of(fields[name]) for name in _DATES if isinstance(fields.get(name), str))
+    return next((at for at in given if at is not None), time_of(changed))

@@ -11,13 +11,11 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from keepstone.errors import ValidationError
-from keepstone.importing.entries import clean_text
-from keepstone.text.times import parse_time
+from keepstone.importing.entries import clean_text, time_of
 from keepstone.types import Message
 
 _REMINDER = re.compile(r"<system-reminder>.*?</system-reminder>|<memory note=.*?</memory>", re.DOTALL)
@@ -227,12 +225,8 @@ def _shorten_input(given: Mapping[str, Any]) -> dict[str, Any]:
 # -- texts -----------------------------------------------------------------------------------------------------------------
 def _time_of(entry: Mapping[str, Any]) -> datetime | None:
     given = entry.get("timestamp")
-    try:
-        if isinstance(given, (int, float)) and not isinstance(given, bool):
-            return parse_time(datetime.fromtimestamp(given / 1000, UTC), "timestamp")
-        return parse_time(given, "timestamp") if isinstance(given, str) else None
-    except (ValidationError, OverflowError, OSError, ValueError):
-        return None
+    is_number = isinstance(given, (int, float)) and not isinstance(given, bool)
+    return time_of(given / 1000 if is_number else given)
 
 
 def text_of(content: Any) -> str:

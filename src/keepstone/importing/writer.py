@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from keepstone.errors import Conflict, NotFound, RateLimited, ValidationError
 from keepstone.importing.entries import Done, Entry, Outcome
+from keepstone.memory import list_all
 from keepstone.text.times import now
 from keepstone.types import Message, Metadata, Receipt
 from keepstone.write.blocks import text_of
@@ -273,7 +274,6 @@ def _outcome(entry: Entry, action: Done, id: str | None, reason: str) -> Outcome
 
 
 IMPORTED = "imported"
-_PAGE = 100
 
 
 def provenance(system: str, entry: Entry) -> dict[str, Any]:
@@ -300,19 +300,13 @@ class KnownMemories:
         self.named: dict[str, tuple[str, bytes]] = {}
         self.records: dict[str, int] = {}
         self.said: dict[tuple[str | None, bytes], str] = {}
-        cursor: str | None = None
-        while True:
-            page = memory.list(filter={f"{IMPORTED}.from": system}, limit=_PAGE, cursor=cursor)
-            for record in page:
-                self.records[record.id] = record.version
-                id = origin_id(record.metadata, system)
-                if id:
-                    self.named[id] = (record.id, digest(record.content))
-                else:
-                    self.said[record.key, digest(record.content)] = record.id
-            cursor = page.cursor
-            if cursor is None:
-                return
+        for record in list_all(memory, filter={f"{IMPORTED}.from": system}):
+            self.records[record.id] = record.version
+            id = origin_id(record.metadata, system)
+            if id:
+                self.named[id] = (record.id, digest(record.content))
+            else:
+                self.said[record.key, digest(record.content)] = record.id
 
 
 class KnownMessages:

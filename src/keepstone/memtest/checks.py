@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from keepstone.errors import NotFound
+from keepstone.memory import list_all
 from keepstone.memtest.cases import Ask, Context, Isolation, Wanted, Who
 from keepstone.text.token_count import estimate_tokens
 from keepstone.types import Hit, Record, Scope
@@ -68,15 +70,8 @@ def explain_miss(stage: Stage, memory: Memory, case: Ask | Context, wanted: Want
 
 def find_records(memory: Memory | Client, wanted: Wanted, labels: Mapping[str, str] = NOTHING) -> list[Record]:
     """The records of a scope that are as wanted, the newest first."""
-    there: list[Record] = []
-    looked, cursor = 0, None
-    while looked < _MAX_SEARCHED_RECORDS:
-        page = memory.list(limit=100, cursor=cursor)
-        there += [record for record in page if matches_record(wanted, record, labels)]
-        looked, cursor = looked + len(page), page.cursor
-        if cursor is None:
-            break
-    return there
+    records = islice(list_all(memory), _MAX_SEARCHED_RECORDS)
+    return [record for record in records if matches_record(wanted, record, labels)]
 
 
 def explain_exclusion(memory: Memory | Client, case: Ask | Context, record: Record) -> Iterator[str]:
