@@ -225,8 +225,7 @@ def _shorten_input(given: Mapping[str, Any]) -> dict[str, Any]:
 # -- texts -----------------------------------------------------------------------------------------------------------------
 def _time_of(entry: Mapping[str, Any]) -> datetime | None:
     given = entry.get("timestamp")
-    is_number = isinstance(given, (int, float)) and not isinstance(given, bool)
-    return time_of(given / 1000 if is_number else given)
+    return time_of(given / 1000 if isinstance(given, (int, float)) and not isinstance(given, bool) else given)
 
 
 def text_of(content: Any) -> str:
