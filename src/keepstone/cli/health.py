@@ -107,12 +107,9 @@ HIDDEN = "(not shown: contains a secret)"
 
 def example_ids(report: HealthReport) -> Sequence[str]:
     """The ids of the memories whose text is shown."""
-    return list(dict.fromkeys(id for finding in _examples(report) for id in finding.ids[:_MAX_IDS]))
-
-
-def _examples(report: HealthReport) -> list[HealthFinding]:
     by_check = groupby(report.findings, lambda finding: finding.check)
-    return [finding for _, group in by_check for finding in list(group)[:_MAX_EXAMPLES]]
+    examples = [finding for _, group in by_check for finding in list(group)[:_MAX_EXAMPLES]]
+    return list(dict.fromkeys(id for finding in examples for id in finding.ids[:_MAX_IDS]))
 
 
 def _order_checks(report: HealthReport) -> list[str]:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from keepstone.maintenance.compaction import CompactReport
-    from keepstone.maintenance.policy import Done, RunReport
+    from keepstone.maintenance.policy import RunReport
     from keepstone.maintenance.reembedding import ReembedReport
     from keepstone.maintenance.retention import ArchiveReport, PurgeReport
     from keepstone.maintenance.upkeep import Upkeep
@@ -456,7 +456,12 @@ def render_run(out: Output, call: Invocation, report: RunReport, modelless: bool
             ("    learned", "green"), f"  {learned} from {render.plural(report.done, 'job')}", *render.usage_suffix(report.usage)
         )
     for done in report.jobs:
-        _render_job(out, call, done)
+        user = f", user {done.scope.user}" if done.scope.user else ""
+        where = f"  tenant {done.scope.tenant}, agent {done.scope.agent}{user}"
+        what = f"{render.plural(done.records, 'record')} {_JOB_RESULTS.get(done.job, 'archived')}"
+        out.line((f"    {done.job:<12}", "bold"), f"  {what}", (where, "dim"), indent=8)
+        if done.tickets:
+            out.line((f"        {call.undo_command(done.tickets, done.scope)}", "cyan"), indent=8)
     for line in report.tuned:
         out.line(("    engine", "bold"), f"  {line}", indent=8)
     if not report.jobs and not report.done and not report.tuned:
@@ -467,12 +472,3 @@ def render_run(out: Output, call: Invocation, report: RunReport, modelless: bool
         out.line((f"    {problem}", "red"))
     if len(problems) < len(report.problems):
         out.line((_NO_MODEL_NOTE, "dim"))
-
-
-def _render_job(out: Output, call: Invocation, done: Done) -> None:
-    user = f", user {done.scope.user}" if done.scope.user else ""
-    where = f"  tenant {done.scope.tenant}, agent {done.scope.agent}{user}"
-    what = f"{render.plural(done.records, 'record')} {_JOB_RESULTS.get(done.job, 'archived')}"
-    out.line((f"    {done.job:<12}", "bold"), f"  {what}", (where, "dim"), indent=8)
-    if done.tickets:
-        out.line((f"        {call.undo_command(done.tickets, done.scope)}", "cyan"), indent=8)

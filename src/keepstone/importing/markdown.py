@@ -130,7 +130,9 @@ def _file(path: Path, name: str) -> Iterator[Found]:
 def _notes(text: str, name: str, changed: float) -> Iterator[Found]:
     fields, body, line = _frontmatter(text)
     title = _words(fields.get("title"))
-    tags = _tags(fields.get("tags", fields.get("tag")))
+    value = fields.get("tags", fields.get("tag"))
+    listed = value if isinstance(value, list) else re.split(r"[,\s]+", value) if isinstance(value, str) else []
+    tags = [clean_text(each).lstrip("#")[:100] for each in listed if each.strip("# ")][:20]
     folder = name.rpartition("/")[0]
     tag = folder or (tags[0] if tags else "notes")
     metadata, note = clean_metadata({**({"title": title} if title else {}), **({"tags": tags} if tags else {})})
@@ -211,11 +213,6 @@ def _bare(text: str) -> str:
 
 def _words(value: Any) -> str:
     return clean_text(value)[:200] if isinstance(value, str) else ""
-
-
-def _tags(value: Any) -> list[str]:
-    given = value if isinstance(value, list) else re.split(r"[,\s]+", value) if isinstance(value, str) else []
-    return [clean_text(each).lstrip("#")[:100] for each in given if each.strip("# ")][:20]
 
 
 def _date(fields: dict[str, Any], changed: float) -> datetime | None:

@@ -177,7 +177,11 @@ class Writer:
         if entry.expires_at is not None:
             item["ttl"] = max(entry.expires_at - now(), timedelta(seconds=1))
         elif entry.id:
-            item["idempotency_key"] = _idempotency_key(self._system, entry)
+            # Of where it came from, and as of when. Not of what it says: a digest could be tried out for a secret that the guard
+            # has taken out of it.
+            changed = "" if entry.changed_at is None else entry.changed_at.isoformat()
+            origin = "\0".join((self._system, entry.id, changed)).encode()
+            item["idempotency_key"] = f"import-{hashlib.blake2b(origin, digest_size=16).hexdigest()}"
         return [item]
 
     # -- messages -------------------------------------------------------------------------------------------------
@@ -248,14 +252,6 @@ class Writer:
             if late:
                 self._wait(min(wait or 1.0, _MAX_WAIT_SECONDS))
         return [receipts[at] for at in range(len(items))]
-
-
-def _idempotency_key(system: str, entry: Entry) -> str:
-    """An idempotency key of where an entry came from, and as of when. Not of what it says: a digest could be tried out for a
-    secret that the guard has taken out of it."""
-    changed = "" if entry.changed_at is None else entry.changed_at.isoformat()
-    name = "\0".join((system, entry.id, changed))
-    return f"import-{hashlib.blake2b(name.encode(), digest_size=16).hexdigest()}"
 
 
 def _check_items(entry: Entry, items: list[dict[str, Any]]) -> Outcome:
