@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from datetime import datetime
 from itertools import islice
 from typing import Any, cast
 
@@ -121,17 +120,6 @@ class Result:
     problems: Sequence[str] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Batch:
-    """Memories that were archived together."""
-
-    ticket: int
-    why: str
-    at: datetime
-    count: int
-    records: Sequence[Record]
-
-
 def show_maintenance(request: PageRequest, result: Result | None = None) -> Response:
     return request.page(
         "maintenance.html",
@@ -144,22 +132,20 @@ def show_maintenance(request: PageRequest, result: Result | None = None) -> Resp
     )
 
 
-def _batches(request: PageRequest) -> list[Batch]:
+def _batches(request: PageRequest) -> list[dict[str, Any]]:
     """The newest batches of archived memories."""
     by_ticket: dict[int, list[Any]] = {}
     for archived in request.memory.upkeep.archived(limit=_MAX_ARCHIVED):
         by_ticket.setdefault(archived.ticket, []).append(archived)
     newest = sorted(by_ticket.items(), key=lambda batch: batch[1][0].at, reverse=True)[:_SHOWN_BATCHES]
+    reasons = TEXTS["archive_reasons"]
     return [
-        Batch(
-            ticket,
-            TEXTS["archive_reasons"].get(rows[0].why, rows[0].why),
-            rows[0].at,
-            len(rows),
-            [row.record for row in rows[:3]],
-        )
+        {
+            "ticket": ticket, "why": reasons.get(rows[0].why, rows[0].why), "at": rows[0].at, "count": len(rows),
+            "records": [row.record for row in rows[:3]],
+        }
         for ticket, rows in newest
-    ]
+    ]  # fmt: skip
 
 
 def do_maintenance(request: PageRequest) -> Response:

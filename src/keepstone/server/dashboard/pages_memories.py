@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 
-from markupsafe import Markup
+from markupsafe import escape
 from starlette.responses import Response
 
 from keepstone.errors import Conflict, KeepstoneError, NotFound, ValidationError
@@ -198,15 +198,6 @@ def add_memory(request: PageRequest) -> Response:
 
 # -- one memory ----------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
-class VersionChange:
-    """A version, its text with the changes marked, and the other fields that changed."""
-
-    version: Version
-    text: Markup
-    changed: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class Derivation:
     """The memories that a memory was made from and that were made from it; `complete` is False in a scope too large to scan."""
 
@@ -238,16 +229,13 @@ def show_memory(request: PageRequest, status: int = 200, problem: str | None = N
     )
 
 
-def _changes(versions: Sequence[Version]) -> list[VersionChange]:
-    """The versions, newest first."""
-    changes: list[VersionChange] = []
-    for index, version in enumerate(versions):
-        if index == 0:
-            changes.append(VersionChange(version, Markup("{}").format(version.content), ()))
-            continue
-        before = versions[index - 1]
-        changed = tuple(name for name in _COMPARED_FIELDS if getattr(before, name) != getattr(version, name))
-        changes.append(VersionChange(version, difference(before.content, version.content), changed))
+def _changes(versions: Sequence[Version]) -> list[dict[str, Any]]:
+    """The versions, newest first, each with its text with the changes marked, and the other fields that changed."""
+    changes: list[dict[str, Any]] = []
+    for before, version in zip([None, *versions], versions, strict=False):
+        text = escape(version.content) if before is None else difference(before.content, version.content)
+        changed = [name for name in _COMPARED_FIELDS if before and getattr(before, name) != getattr(version, name)]
+        changes.append({"version": version, "text": text, "changed": changed})
     return changes[::-1]
 
 
