@@ -180,9 +180,6 @@ def find_visible(memory: Memory | Client, hits: Sequence[Hit], query: str, optio
 
 
 # -- assertions for tests in Python -------------------------------------------------------------------------------
-_EXPLAINED = 3
-
-
 def assert_recalls(memory: Held, query: str, *texts: str, within: int = 5, **options: Any) -> tuple[Hit, ...]:
     """Each text stands in one of the first `within` memories that are recalled; `options` are recall's own. The hits.
 
@@ -247,8 +244,10 @@ def assert_within_budget(memory: Held, query: str, max_tokens: int, *texts: str)
         raise AssertionError(f"the context of {query!r:.80} has {tokens} tokens, and may have {max_tokens}")
     for text in texts:
         if not contains_text(text, block):
-            there = find_records(memory, Wanted(text))
-            why = [f"{each.id} says it and did not fit, or is not recalled: {quote(each.content)}" for each in there[:_EXPLAINED]]
+            there = find_records(memory, Wanted(text))[:_MAX_EXPLAINED]
+            why = [
+                f"{each.id} says it and did not fit, or is not recalled: {quote(each.content)}" for each in there[:_MAX_EXPLAINED]
+            ]
             lines = [f"{text!r} is not in the context of {tokens} tokens", *(why or ["no memory in this scope says it"]), block]
             raise AssertionError("\n".join(lines))
     return block
@@ -259,7 +258,7 @@ def _why(memory: Held, query: str, text: str, hits: Sequence[Hit], options: dict
     wanted = Wanted(text)
     there = [record for record in find_records(memory, wanted) if matches_record(wanted, record)]
     case = Ask("", None, Who(), None, query, options)
-    lines = [line for record in there[:_EXPLAINED] for line in explain_exclusion(memory, case, record)]
+    lines = [line for record in there[:_MAX_EXPLAINED] for line in explain_exclusion(memory, case, record)]
     return [*(lines or [f"no memory in this scope says it ({describe_scope(memory.scope)})"]), *_listed(hits)]
 
 
