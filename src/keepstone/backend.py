@@ -110,10 +110,7 @@ class Backend:
     def count(self, scope: Scope) -> int:
         return self._store.count(scope)
 
-    def tags(self, scope: Scope, limit: int) -> list[str]:
-        return [tag for tag, _ in self._store.tags(scope, limit)]
-
-    def tag_counts(self, scope: Scope, limit: int) -> Sequence[tuple[str, int]]:
+    def tags(self, scope: Scope, limit: int) -> Sequence[tuple[str, int]]:
         return self._store.tags(scope, limit)
 
     def stats(self, scope: Scope, since: datetime) -> ScopeStats:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from os import PathLike
 from types import TracebackType
@@ -482,3 +482,14 @@ class Memory:
 
     def __repr__(self) -> str:
         return f"Memory({self._engine.target!r}, {self._scope})"
+
+
+def list_all(memory: Any, **query: Any) -> Iterator[Record]:
+    """Every record that the verb `list` of a memory or a client gives, page by page."""
+    cursor: str | None = None
+    while True:
+        page = memory.list(**query, limit=100, cursor=cursor)
+        yield from page
+        cursor = page.cursor
+        if cursor is None:
+            return

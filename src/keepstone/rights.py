@@ -143,7 +143,7 @@ VERBS: dict[str, Effects] = {
     # -- the backend: verbs that the library does not offer -----------------------------------------------------------
     **{f"Backend.{name}": _FREE for name in ("now", "model", "settings", "is_embedded", "scopes", "scopes_with")},
     **{f"Backend.{name}": _READS for name in (
-        "count", "tags", "tag_counts", "stats", "kinds", "snapshot", "records", "history", "get_many", "recall", "search",
+        "count", "tags", "stats", "kinds", "snapshot", "records", "history", "get_many", "recall", "search",
         "list_page", "similar",
         "messages", "sessions", "records_with_tag", "count_reads", "tool_rules", "window", "context",
     )},

@@ -322,6 +322,6 @@ def test_importing_everything_opens_only_queries_tables_and_prompts() -> None:
     opened, calls, loaded = imported(*every)
     assert set(every) <= set(loaded)
     data = [path for path in data_files(opened) if "/keepstone/" in path]
-    assert {path.rpartition(".")[2] for path in data} <= {"sql", "toml", "md", "json"}
+    assert {path.rpartition(".")[2] for path in data} <= {"sql", "lua", "toml", "md", "json"}
     assert not [path for path in data if "/embedders/" in path]  # no weights
     assert calls == []

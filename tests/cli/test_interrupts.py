@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from keepstone.cli.interrupts import interrupts_outside_imports
+from keepstone.cli import interrupts_outside_imports
 
 
 @pytest.fixture(autouse=True)

@@ -5,13 +5,15 @@ written once, and run with or without asyncio, streamed or not.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Generator, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator, Mapping
+from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from keepstone.agent.functions import Tool, ToolFailed
 from keepstone.errors import ModelError
 from keepstone.ports.chat import Answer, ChatModel, Prompt
+from keepstone.ports.coroutines import iterate_blocking, run_blocking
 
 T = TypeVar("T")
 
@@ -44,54 +46,18 @@ Reaction = Answer | Result | ModelError | None  # None only to begin with; an er
 Turn = Generator[Effect, Answer | Result | None, T]
 
 
-def used(effect: Use) -> Result:
-    """Use a tool."""
+# What follows is a coroutine for both: with `blocking` it is never suspended, and run to its end at once.
+async def _use(effect: Use, blocking: bool) -> Result:
+    """Use a tool; not blocking, without holding up the event loop."""
     try:
-        return Result(effect.tool.call(effect.input))
+        return Result(effect.tool.call(effect.input) if blocking else await effect.tool.acall(effect.input))
     except ToolFailed as error:
         return Result(str(error), failed=True)
 
 
-async def used_async(effect: Use) -> Result:
-    """Use a tool without holding up the event loop."""
-    try:
-        return Result(await effect.tool.acall(effect.input))
-    except ToolFailed as error:
-        return Result(str(error), failed=True)
-
-
-def run(turn: Turn[T], model: ChatModel) -> T:
-    """Run a turn to its end."""
-    answer: Reaction = None
-    while True:
-        ended, value = _sent(turn, answer)
-        if ended:
-            result: T = value
-            return result
-        if isinstance(value, Use):
-            answer = used(value)
-            continue
-        try:
-            answer = model.ask(value.prompt)
-        except ModelError as error:
-            answer = error
-
-
-async def run_async(turn: Turn[T], model: ChatModel) -> T:
-    """Run a turn to its end on an event loop; its own work (the store's) is done in worker threads."""
-    answer: Reaction = None
-    while True:
-        ended, value = await asyncio.to_thread(_sent, turn, answer)
-        if ended:
-            result: T = value
-            return result
-        if isinstance(value, Use):
-            answer = await used_async(value)
-            continue
-        try:
-            answer = await model.aask(value.prompt)
-        except ModelError as error:
-            answer = error
+async def _send(turn: Turn[Any], answer: Reaction, blocking: bool) -> tuple[bool, Any]:
+    """What a turn needs or gave; its own work (the store's) is done in a worker thread if an event loop waits."""
+    return _sent(turn, answer) if blocking else await asyncio.to_thread(_sent, turn, answer)
 
 
 def _sent(turn: Turn[Any], answer: Reaction) -> tuple[bool, Any]:
@@ -100,6 +66,41 @@ def _sent(turn: Turn[Any], answer: Reaction) -> tuple[bool, Any]:
         return False, turn.throw(answer) if isinstance(answer, ModelError) else turn.send(answer)
     except StopIteration as done:
         return True, done.value
+
+
+def run(turn: Turn[T], model: ChatModel) -> T:
+    """Run a turn to its end."""
+    return run_blocking(_run(turn, model, blocking=True))
+
+
+async def run_async(turn: Turn[T], model: ChatModel) -> T:
+    """Run a turn to its end on an event loop."""
+    return await _run(turn, model, blocking=False)
+
+
+async def _run(turn: Turn[T], model: ChatModel, *, blocking: bool) -> T:
+    answer: Reaction = None
+    while True:
+        ended, value = await _send(turn, answer, blocking)
+        if ended:
+            result: T = value
+            return result
+        if isinstance(value, Use):
+            answer = await _use(value, blocking)
+            continue
+        try:
+            answer = model.ask(value.prompt) if blocking else await model.aask(value.prompt)
+        except ModelError as error:
+            answer = error
+
+
+async def _streamed(model: ChatModel, prompt: Prompt, blocking: bool) -> AsyncGenerator[str | Answer, None]:
+    if blocking:
+        for piece in model.stream(prompt):
+            yield piece
+    else:
+        async for piece in model.astream(prompt):
+            yield piece
 
 
 class _Pieces(Generic[T]):
@@ -113,6 +114,33 @@ class _Pieces(Generic[T]):
         self._between = False  # whether the next piece is another answer's first
         self.reply: T | None = None
 
+    async def _read(self, blocking: bool) -> AsyncGenerator[str, None]:
+        if self._begun:
+            return  # it can be read once; its reply stays
+        self._begun = True
+        answer: Reaction = None
+        while True:
+            ended, value = await _send(self._turn, answer, blocking)
+            if ended:
+                self.reply = value
+                return
+            self._between = self._said
+            if isinstance(value, Use):
+                answer = await _use(value, blocking)
+                continue
+            answer = None
+            try:
+                async with aclosing(_streamed(self._model, value.prompt, blocking)) as pieces:
+                    async for piece in pieces:
+                        if isinstance(piece, str):
+                            yield self._apart(piece)
+                        else:
+                            answer = piece
+                if answer is None:
+                    raise ModelError(f"{self._model.id} ended its stream without an answer: try again.")
+            except ModelError as error:
+                answer = error
+
     def _apart(self, piece: str) -> str:
         """A piece, with a blank line before it where it begins another answer of the same turn."""
         gap = "\n\n" if self._between and piece else ""
@@ -125,57 +153,11 @@ class Stream(_Pieces[T]):
     """The text of a turn piece by piece; `reply` is there when it has ended. It can be read once."""
 
     def __iter__(self) -> Iterator[str]:
-        if self._begun:
-            return  # it can be read once; its reply stays
-        self._begun = True
-        answer: Reaction = None
-        while True:
-            ended, value = _sent(self._turn, answer)
-            if ended:
-                self.reply = value
-                return
-            self._between = self._said
-            if isinstance(value, Use):
-                answer = used(value)
-                continue
-            answer = None
-            try:
-                for piece in self._model.stream(value.prompt):
-                    if isinstance(piece, str):
-                        yield self._apart(piece)
-                    else:
-                        answer = piece
-                if answer is None:
-                    raise ModelError(f"{self._model.id} ended its stream without an answer: try again.")
-            except ModelError as error:
-                answer = error
+        return iterate_blocking(self._read(blocking=True))
 
 
 class AsyncStream(_Pieces[T]):
     """The same on an event loop."""
 
-    async def __aiter__(self) -> AsyncIterator[str]:
-        if self._begun:
-            return
-        self._begun = True
-        answer: Reaction = None
-        while True:
-            ended, value = await asyncio.to_thread(_sent, self._turn, answer)
-            if ended:
-                self.reply = value
-                return
-            self._between = self._said
-            if isinstance(value, Use):
-                answer = await used_async(value)
-                continue
-            answer = None
-            try:
-                async for piece in self._model.astream(value.prompt):
-                    if isinstance(piece, str):
-                        yield self._apart(piece)
-                    else:
-                        answer = piece
-                if answer is None:
-                    raise ModelError(f"{self._model.id} ended its stream without an answer: try again.")
-            except ModelError as error:
-                answer = error
+    def __aiter__(self) -> AsyncIterator[str]:
+        return self._read(blocking=False)

@@ -15,18 +15,13 @@ from typing import Any
 from keepstone.agent.effects import Ask, Turn
 from keepstone.errors import ModelError
 from keepstone.ports.chat import Answer, Prompt
-from keepstone.prompts.answers import json_object, without_thoughts
+from keepstone.prompts.answers import closed_object, json_object, without_thoughts
 from keepstone.types import Usage
 
 log = logging.getLogger("keepstone.agent")
 Check = Callable[[str], object]
 REPORT = "Was the task done? Report it as one JSON object with done and account, as you were told."
-SCHEMA: dict[str, Any] = {
-    "type": "object",
-    "properties": {"done": {"type": "boolean"}, "account": {"type": "string"}},
-    "required": ["done", "account"],
-    "additionalProperties": False,
-}
+SCHEMA = closed_object({"done": {"type": "boolean"}, "account": {"type": "string"}})
 _FAILED = re.compile(r"failed\s*:\s*", re.IGNORECASE)
 _NOT_DONE = re.compile(
     r"\b(?:i|we)(?:['’]m|['’]ve| am| was| were| have| had)? (?:unable|not able|could ?n[o'’]t|could not|cannot|can['’]t|failed to"

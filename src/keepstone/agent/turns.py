@@ -147,7 +147,9 @@ def chat(access: AgentAccess, setup: Setup, text: str, session: str) -> Turn[Rep
 
     def keep(role: str, blocks: Sequence[Block]) -> None:
         metadata = {"recalled": state.recalled[:50]} if role == "assistant" and state.recalled else {}
-        add = partial(conversation.add, role, _stored_blocks(blocks), **metadata)
+        plain = [_clean(_plain(block)) for block in blocks]
+        only_text = len(plain) == 1 and plain[0].get("type") == "text"
+        add = partial(conversation.add, role, str(plain[0]["text"]) if only_text else plain, **metadata)
         state.notice(state.save(add, "what was said was not saved"))
 
     system = "\n\n".join(filter(None, (setup.system, gathered.system)))
@@ -303,9 +305,3 @@ def _record(memory: Any, step: Step) -> Receipt:
 
 def _plain(block: Block) -> dict[str, Any]:
     return {name: value for name, value in block.items() if name != "error"}
-
-
-def _stored_blocks(blocks: Sequence[Block]) -> str | list[dict[str, Any]]:
-    """Blocks as they are stored: text alone as text."""
-    plain = [_clean(_plain(block)) for block in blocks]
-    return str(plain[0]["text"]) if len(plain) == 1 and plain[0].get("type") == "text" else plain

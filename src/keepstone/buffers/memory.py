@@ -92,10 +92,14 @@ class MemoryBuffer(LimitedBuffer):
             if getattr(self._lookup, "key", None) == key and self._lookup.clears != self._clears:
                 return
             self._drop(key)
-            self._drop_expired()
+            now = self._clock()
+            if now >= self._next_sweep:  # at most twice per ttl
+                self._next_sweep = now + self.ttl / 2
+                for expired in [each for each, slot in self._slots.items() if slot.expires <= now]:
+                    self._drop(expired)
             if size > self._max_bytes:
                 return
-            self._slots[key] = _Slot(window, self._clock() + self.ttl, size)
+            self._slots[key] = _Slot(window, now + self.ttl, size)
             self._bytes += size
             while self._bytes > self._max_bytes:
                 self._drop(next(iter(self._slots)))
@@ -115,14 +119,6 @@ class MemoryBuffer(LimitedBuffer):
         slot = self._slots.pop(key, None)
         if slot is not None:
             self._bytes -= slot.size
-
-    def _drop_expired(self) -> None:
-        """Drop every expired window, at most twice per ttl."""
-        now = self._clock()
-        if now >= self._next_sweep:
-            self._next_sweep = now + self.ttl / 2
-            for key in [key for key, slot in self._slots.items() if slot.expires <= now]:
-                self._drop(key)
 
 
 def _window_bytes(window: Window) -> int:

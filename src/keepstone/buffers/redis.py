@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from operator import attrgetter
+from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import parse_qs, quote, urlsplit
 
@@ -39,35 +40,7 @@ _URL_FORMS = "write redis://localhost:6379/0, rediss://user:password@host:6380/0
 _PROTOCOL_ERRORS = (ValueError, TypeError, AttributeError)  # raised by the client for a response that is not Redis
 T = TypeVar("T")
 
-_SET_EXPIRY = "if redis.call('PTTL', KEYS[1]) < 0 then redis.call('PEXPIRE', KEYS[1], ARGV[1]) end "
-# ARGV: ttl, field, new token. Returns the scope's token and the window.
-_LOOKUP = (
-    """
-local token = redis.call('HGET', KEYS[1], 'token')
-if not token then
-    token = ARGV[3]
-    redis.call('HSET', KEYS[1], 'token', token)
-    """
-    + _SET_EXPIRY
-    + "end return {token, redis.call('HGET', KEYS[1], ARGV[2])}"
-)
-# ARGV: ttl, field, new token, expected token or '', window or '', maximum bytes.
-_KEEP = (
-    """
-local token = redis.call('HGET', KEYS[1], 'token')
-if ARGV[4] ~= '' and token ~= ARGV[4] then return 0 end
-local size = tonumber(redis.call('HGET', KEYS[1], 'bytes') or 0) - redis.call('HSTRLEN', KEYS[1], ARGV[2]) + #ARGV[5]
-if size > tonumber(ARGV[6]) then
-    redis.call('DEL', KEYS[1])
-    token, size = false, #ARGV[5]
-end
-if ARGV[5] == '' then redis.call('HDEL', KEYS[1], ARGV[2]) end
-redis.call('HSET', KEYS[1], 'token', token or ARGV[3], 'bytes', size)
-if ARGV[5] ~= '' then redis.call('HSET', KEYS[1], ARGV[2], ARGV[5]) end
-"""
-    + _SET_EXPIRY
-    + "return 1"
-)
+_LOOKUP, _KEEP = (Path(__file__).with_name(name).read_text(encoding="ascii") for name in ("lookup.lua", "keep.lua"))
 
 
 class _Connection:

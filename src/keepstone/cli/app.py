@@ -157,13 +157,11 @@ _UNREADABLE = re.compile(r"Input should be (?:a valid|an?) (\w+)[^.]*")  # typer
 _TYPES = {"integer": "a whole number", "number": "a number", "boolean": "yes or no"}
 
 
-def _in_plain_words(found: re.Match[str]) -> str:
-    return f"it is not {_TYPES.get(found[1], f'a {found[1]}')}"
-
-
 def _usage_message(error: Exception) -> str:
     context = getattr(error, "ctx", None)
-    message = _UNREADABLE.sub(_in_plain_words, str(cast(Any, error).format_message()).strip())
+    message = _UNREADABLE.sub(
+        lambda found: f"it is not {_TYPES.get(found[1], f'a {found[1]}')}", str(cast(Any, error).format_message()).strip()
+    )
     if context is None or _is_help(error):
         return message
     dash = " Put text that begins with a dash after --." if type(error).__name__ == "NoSuchOption" else ""

@@ -119,9 +119,8 @@ def forget(chat: ChatSession, words: str) -> None:
     chosen = _choose_records(chat, words)
     if not chosen:
         return
-    every = {record.id: record for record in chosen} | {
-        source.id: source for record in chosen for source in _sources(chat, record)
-    }
+    parents = [parent for record in chosen for id in record.parents if (parent := chat.memory.get(id)) is not None]
+    every = {record.id: record for record in (*chosen, *(parent for parent in parents if parent.kind == MESSAGE))}
     for record in every.values():
         chat.out.line(("will be erased", "bold red"), f"  {render.shorten(record.content)}", (f"  {_describe(record)}", "dim"))
     if chat.lines.answer("Erase permanently? [y/N]") not in ("y", "yes"):
@@ -151,12 +150,6 @@ def _choose_records(chat: ChatSession, words: str) -> list[Record]:
     if not chosen:
         chat.out.line("Nothing was erased.")
     return chosen
-
-
-def _sources(chat: ChatSession, record: Record) -> list[Record]:
-    """The messages that a fact was learned from."""
-    parents = (chat.memory.get(id) for id in record.parents)
-    return [parent for parent in parents if parent is not None and parent.kind == MESSAGE]
 
 
 def _describe(record: Record) -> str:

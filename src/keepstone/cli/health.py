@@ -67,7 +67,7 @@ def health(
         shown = _select_checks(report, names)
         examples = [] if call.json or path is not None else get_records(memory, example_ids(shown))
     answer = {**document(shown), "fix": document(fixed)}
-    hidden = secret_ids(report)
+    hidden = {id for step in report.plan if step.check == "secrets" for id in step.ids}
     contents = {record.id: HIDDEN if record.id in hidden else record.content for record in examples}
     call.answer(answer, lambda out: render_health(out, call, shown, contents, fixed, path))
     return PROBLEMS if fail_under is not None and report.score < fail_under else OK
@@ -107,23 +107,15 @@ HIDDEN = "(not shown: contains a secret)"
 
 def example_ids(report: HealthReport) -> Sequence[str]:
     """The ids of the memories whose text is shown."""
-    return list(dict.fromkeys(id for finding in _examples(report) for id in finding.ids[:_MAX_IDS]))
-
-
-def _examples(report: HealthReport) -> list[HealthFinding]:
     by_check = groupby(report.findings, lambda finding: finding.check)
-    return [finding for _, group in by_check for finding in list(group)[:_MAX_EXAMPLES]]
+    examples = [finding for _, group in by_check for finding in list(group)[:_MAX_EXAMPLES]]
+    return list(dict.fromkeys(id for finding in examples for id in finding.ids[:_MAX_IDS]))
 
 
 def _order_checks(report: HealthReport) -> list[str]:
     """The checks with findings; those that --fix does not act on come last."""
     done = {step.check for step in report.plan if step.action != "nothing"}
     return sorted((check for check, count in report.counts.items() if count), key=lambda check: check not in done)
-
-
-def secret_ids(report: HealthReport) -> set[str]:
-    """The memories that contain a secret: those that the plan redacts."""
-    return {id for step in report.plan if step.check == "secrets" for id in step.ids}
 
 
 def render_health(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import shlex
@@ -87,7 +88,9 @@ class Invocation:
     ) -> Memory:
         """Open the memory. `missing` says what happens without a store: it is created, an empty one in memory is used (so that
         reading creates no file), or ConfigurationError is raised."""
-        _silence_log()
+        log = logging.getLogger("keepstone")
+        if not log.handlers:  # reports contain the same information
+            log.addHandler(logging.NullHandler())
         if self.url is not None:
             if self.reembed:
                 raise ConfigurationError(f"the server at {self.shown} has its own embedder: leave --reembed out, or use --db.")
@@ -175,12 +178,3 @@ class Invocation:
             del where["db"]  # the environment names the server
         options = [f" --{name} {shlex.quote(value)}" for name, value in where.items() if value != getattr(usual, name)]
         return f"undo with: keepstone upkeep undo {' '.join(map(str, tickets))}{''.join(options)}"
-
-
-def _silence_log() -> None:
-    """Keep log records off standard error: reports contain the same information."""
-    import logging
-
-    log = logging.getLogger("keepstone")
-    if not log.handlers:
-        log.addHandler(logging.NullHandler())

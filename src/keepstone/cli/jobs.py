@@ -50,20 +50,14 @@ def learn(
     with call.open(model=call.model(model), settings=WITHOUT_WORKER) as memory, progress(call, "learning") as bar:
         receipt = memory.learn(text, metadata=about, source=source, session=session, occurred_at=occurred_at)
         report = memory.jobs.run(progress=bar) if call.url is None else None  # a server has its own worker
-        receipt = _add_learned(receipt, report)
+        if report is not None and report.done:  # what rules learned is in the receipt already
+            receipt = replace(receipt, learned=(*receipt.learned, *report.learned), usage=report.usage)
         facts = get_records(memory, receipt.learned)
     answer = {**document(receipt), "facts": document(facts), "problems": list(report.problems) if report else []}
     call.answer(answer, lambda out: _render_learned(out, receipt, facts, report))
     if receipt.action == "refused":
         return REFUSED
     return PROVIDER if report and report.failed else OK
-
-
-def _add_learned(receipt: Receipt, report: WorkReport | None) -> Receipt:
-    """The receipt with the facts that a model learned; those of rules are already in it."""
-    if report is None or not report.done:
-        return receipt
-    return replace(receipt, learned=(*receipt.learned, *report.learned), usage=report.usage)
 
 
 def get_records(memory: Memory, ids: Sequence[str]) -> list[Record]:

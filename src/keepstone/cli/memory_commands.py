@@ -180,21 +180,17 @@ def value(
     if (key is None) == (tag is None):
         raise ValidationError("value needs either a KEY or --tag: give one of them.")
     if tag is not None:
-        _print_values(call, tag)
+        with call.open(missing="empty") as memory:
+            values: dict[str, Any] = memory.value(tag=tag)
+        lines = [f"{key} = {_as_text(stored)}" for key, stored in values.items()]
+        empty = f"There are no values with the tag {tag!r:.80} ({call.place})."
+        call.answer({"tag": tag, "values": values}, lambda out: out.block("\n".join(lines)) if lines else out.line(empty))
         return
     with call.open(missing="empty") as memory:
         stored: Any = memory.value(key, _UNKNOWN if default is None else default)
     if stored is _UNKNOWN:
         raise NotFound(f"there is no key {key!r:.80} in this scope ({call.place}): 'keepstone set' stores one.")
     call.answer({"key": key, "value": stored}, lambda out: out.block(_as_text(stored)))
-
-
-def _print_values(call: Invocation, tag: str) -> None:
-    with call.open(missing="empty") as memory:
-        values: dict[str, Any] = memory.value(tag=tag)
-    lines = [f"{key} = {_as_text(stored)}" for key, stored in values.items()]
-    empty = f"There are no values with the tag {tag!r:.80} ({call.place})."
-    call.answer({"tag": tag, "values": values}, lambda out: out.block("\n".join(lines)) if lines else out.line(empty))
 
 
 def _as_text(stored: Any) -> str:

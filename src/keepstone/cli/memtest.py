@@ -47,7 +47,9 @@ def check(
 
     call.require_store("keepstone test")
     suites = [parser.parse_file(path) for path in parser.find_files(files or ())]
-    chosen = [(suite, _select_cases(suite, name)) for suite in suites]
+    chosen = [
+        (suite, [case for case in suite.cases if name is None or name.casefold() in case.name.casefold()]) for suite in suites
+    ]
     if not any(cases for _, cases in chosen):
         raise ValidationError(f"-k is {name!r:.60}, and no test name contains it: use a part of a test's name.")
     results = [_run_suite(call, suite, cases) for suite, cases in chosen if cases]
@@ -56,10 +58,6 @@ def check(
     call = call if "db" in call.named else replace(call, db=":memory:")  # no note about a missing store
     call.answer(runner.document(results), lambda out: _render_results(out, results))
     return OK if all(result.passed for result in results) else PROBLEMS
-
-
-def _select_cases(suite: Suite, name: str | None) -> list[Case]:
-    return [case for case in suite.cases if name is None or name.casefold() in case.name.casefold()]
 
 
 def _run_suite(call: Invocation, suite: Suite, cases: Sequence[Case]) -> Result:

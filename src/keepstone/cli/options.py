@@ -77,7 +77,8 @@ def verb(app: typer.Typer, name: str, like: Callable[..., Any], **kinds: Any) ->
 
     def register(body: Command) -> Command:
         first, *_ = inspect.signature(body).parameters.values()
-        parameters = [_as_option(own, kinds.get(own.name) or OPTIONS[own.name]) for own in _parameters_of(like)]
+        own = [parameter for parameter in inspect.signature(like).parameters.values() if parameter.name != "self"]
+        parameters = [_as_option(parameter, kinds.get(parameter.name) or OPTIONS[parameter.name]) for parameter in own]
         named = {own.name for own in parameters}
         parameters += [
             inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=kind, default=None)
@@ -95,10 +96,6 @@ def verb(app: typer.Typer, name: str, like: Callable[..., Any], **kinds: Any) ->
         return parse_and_call
 
     return register
-
-
-def _parameters_of(like: Callable[..., Any]) -> list[inspect.Parameter]:
-    return [parameter for parameter in inspect.signature(like).parameters.values() if parameter.name != "self"]
 
 
 def _as_option(parameter: inspect.Parameter, kind: Any) -> inspect.Parameter:

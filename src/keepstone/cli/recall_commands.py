@@ -11,7 +11,7 @@ from keepstone.cli import options as o
 from keepstone.cli import render
 from keepstone.cli.arguments import moment, resolve_id
 from keepstone.cli.invocation import Invocation
-from keepstone.cli.output import Output, err
+from keepstone.cli.output import Output, Part, err
 from keepstone.errors import NotFound, ValidationError
 from keepstone.memory import Memory
 from keepstone.ports.serialize import document
@@ -92,15 +92,16 @@ def list_(call: Invocation, **given: Any) -> None:
     """List records, newest first, in pages."""
     arguments = _with_texts(**given)
     kinds = [arguments["kind"]] if arguments["kind"] else None
+    advice = ("Try fewer filters, or another --tenant, --agent, --user or --db.", "dim")
+    empty: list[Part] = [f"No records found ({call.place}).", advice]
     call.show(
-        lambda memory: known_kinds(memory, memory.list(**arguments), kinds), lambda out, page: _render_page(out, page, call.place)
+        lambda memory: known_kinds(memory, memory.list(**arguments), kinds), lambda out, page: _render_page(out, page, *empty)
     )
 
 
-def _render_page(out: Output, page: Page, place: str) -> None:
-    if not page.records:
-        out.line(f"No records found ({place}).")
-        out.line(("Try fewer filters, or another --tenant, --agent, --user or --db.", "dim"))
+def _render_page(out: Output, page: Page, *empty: Part) -> None:
+    for line in () if page.records else empty:
+        out.line(line)
     render.records(out, page.records)
     if page.cursor is not None:
         out.line((f"Next page: add --cursor {page.cursor}", "dim"))
@@ -174,14 +175,8 @@ def search(
         page = memory.list(tag=tag, kind=kind, filter=condition, limit=limit, cursor=cursor)
         return known_kinds(memory, page, [kind] if kind else None)
 
-    def show(out: Output, page: Any) -> None:
-        if not page.records:
-            out.line(f"No record contains {' and '.join(map(repr, words))} ({call.place}).")
-        render.records(out, page.records)
-        if page.cursor is not None:
-            out.line((f"Next page: add --cursor {page.cursor}", "dim"))
-
-    call.show(find, show)
+    empty = f"No record contains {' and '.join(map(repr, words))} ({call.place})."
+    call.show(find, lambda out, page: _render_page(out, page, empty))
 
 
 @o.command(app, "stats")

@@ -22,7 +22,7 @@ from keepstone.types import (
 )
 
 if TYPE_CHECKING:
-    from keepstone.maintenance.audit import Change, Diff
+    from keepstone.maintenance.audit import Diff
     from keepstone.ports.maintenance import ChainReport
     from keepstone.ports.queue import Job, Session
     from keepstone.sync import SyncReport
@@ -136,8 +136,10 @@ def diff(out: Output, found: Diff) -> None:
         if change.before.content != change.after.content:
             _render_marked(out, "  -", "red", change.before)
             _render_marked(out, "  +", "green", change.after)
-        for name, (old, new) in _changed_fields(change).items():
-            out.line((f"    {name}: {old} → {new}", "cyan"))
+        for name in ("importance", "tag", "kind", "source", "trust", "expires_at", "metadata"):
+            old, new = getattr(change.before, name), getattr(change.after, name)
+            if old != new:
+                out.line((f"    {name}: {old} → {new}", "cyan"))
     counts = f"{len(found.added)} added, {len(found.changed)} changed, {len(found.removed)} removed"
     gone = f"; {plural(found.forgotten, 'record')} forgotten (not shown)" if found.forgotten else ""
     out.line((counts, "bold"), (f"{gone}  {format_time(found.since)} to {format_time(found.until)}", "dim"))
@@ -150,12 +152,6 @@ def _render_marked(out: Output, mark: str, style: str, record: Record) -> None:
         out.line((f"{mark} {line}", style))
     if len(lines) > _LINES:
         out.line((f"{mark} … and {plural(len(lines) - _LINES, 'more line')}", style))
-
-
-def _changed_fields(change: Change) -> dict[str, tuple[object, object]]:
-    names = ("importance", "tag", "kind", "source", "trust", "expires_at", "metadata")
-    pairs = {name: (getattr(change.before, name), getattr(change.after, name)) for name in names}
-    return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
 
 
 def explanation(out: Output, why: Explanation) -> None:

@@ -187,7 +187,8 @@ class _ReviewSession:
                 cut = render_item(self._out, item, _evidence(self._memory, item), place, whole=True)
             else:
                 self._out.line("help" if pressed == "?" else "")
-                render_help(self._out)
+                for letter, meaning in _HELP:
+                    self._out.line((f"  {letter}  ", "bold"), meaning, indent=5)
 
     def _carry_out(self, item: ReviewItem, decision: Decision) -> bool:
         """Carry out a decision; False if it was refused or left out, and the question stays."""
@@ -323,12 +324,6 @@ def render_prompt(cut: bool) -> None:
     keys = keys.replace("(q)uit", "(v)iew (q)uit").replace("s q", "s v q") if cut else keys
     sys.stdout.write(f"\x1b[1;36m{keys}\x1b[0m" if coloured(sys.stdout) else keys)
     sys.stdout.flush()
-
-
-def render_help(out: Output) -> None:
-    """Explain the keys."""
-    for letter, meaning in _HELP:
-        out.line((f"  {letter}  ", "bold"), meaning, indent=5)
 
 
 def render_summary(out: Output, counts: Mapping[str, int], left: int) -> None:

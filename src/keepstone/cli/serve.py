@@ -72,21 +72,16 @@ def serve(
             f"the server needs more packages ({error}): install them with {install_command('server')}."
         ) from None
 
-    options = ServeOptions(
-        call.db, call.embedder, call.model(model), host, port, workers or default_workers(call.db), _busy_timeout(call.db)
-    )  # fmt: skip
+    # A shorter busy timeout with a database server, so that clients get an answer and can retry.
+    usual = Settings.load().busy_timeout == Settings().busy_timeout
+    settings = {"busy_timeout": 5.0} if usual and "://" in call.db else {}
+    options = ServeOptions(call.db, call.embedder, call.model(model), host, port, workers or default_workers(call.db), settings)
     if call.reembed:
         call.open().close()
     listener = bind_socket(options)
     with listener, _collect_metrics(options.workers):
         address = address_of(listener)
         run(options, listener, lambda service: _make_greeting(call, service, address, port, first_key))
-
-
-def _busy_timeout(db: str) -> dict[str, Any]:
-    """A shorter busy timeout with a database server, so that clients get an answer and can retry."""
-    usual = Settings.load().busy_timeout == Settings().busy_timeout
-    return {"busy_timeout": 5.0} if usual and "://" in db else {}
 
 
 @contextlib.contextmanager

@@ -27,7 +27,6 @@ from keepstone.ports.serialize import document
 if TYPE_CHECKING:
     from keepstone.importing import ImportSummary, Outcome
     from keepstone.importing.vault import Change
-    from keepstone.maintenance.store_migration import Moved
     from keepstone.memory import Memory
 
 app = typer.Typer()
@@ -412,12 +411,9 @@ def migrate(
     if call.json:
         write_json(document(migration), sys.stdout)
     else:
-        _render_migration(out(), migration)
-
-
-def _render_migration(out: Output, migration: Moved) -> None:
-    what = f"{render.plural(migration.records, 'record')} of {render.plural(migration.tenants, 'tenant')}"
-    out.line(("moved", "bold green"), f"  {what} to {migration.target}{', resumed' if migration.resumed else ''}")
-    pace = migration.rows / max(migration.seconds, 0.001)
-    out.line(f"    {migration.rows:,} rows compared, audit log verified; {migration.seconds:.1f} s, {pace:,.0f} rows a second")
-    out.line((f"    {migration.source} is unchanged: stop writing to it", "dim"))
+        what = f"{render.plural(migration.records, 'record')} of {render.plural(migration.tenants, 'tenant')}"
+        pace = migration.rows / max(migration.seconds, 0.001)
+        took = f"{migration.seconds:.1f} s, {pace:,.0f} rows a second"
+        out().line(("moved", "bold green"), f"  {what} to {migration.target}{', resumed' if migration.resumed else ''}")
+        out().line(f"    {migration.rows:,} rows compared, audit log verified; {took}")
+        out().line((f"    {migration.source} is unchanged: stop writing to it", "dim"))

@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from keepstone.maintenance.compaction import CompactReport
-    from keepstone.maintenance.policy import Done, RunReport
+    from keepstone.maintenance.policy import RunReport
     from keepstone.maintenance.reembedding import ReembedReport
     from keepstone.maintenance.retention import ArchiveReport, PurgeReport
     from keepstone.maintenance.upkeep import Upkeep
@@ -41,19 +42,7 @@ if TYPE_CHECKING:
 app = typer.Typer()
 upkeep = typer.Typer(no_args_is_help=True, help="Maintenance of a store: retention, compaction, verification.")
 
-POLICY = """lapse = true                  # archive memories whose time to live has ended
-prune_days = 0                # archive memories created this many days ago, read or not; 0: never
-age_days = 0                  # archive memories neither changed nor read for this many days; 0: never
-age_messages = false          # let prune_days and age_days apply to messages too
-fade_days = 90                # archive unimportant memories not read for this many days; 0: never
-fade_importance = 0.3         # importance below which a memory is unimportant
-fade_reads = 1                # maximum reads of an unimportant memory
-cap = 0                       # maximum memories per scope; 0: no limit
-compact_days = 0              # condense memories not changed for this many days; 0: never
-verify = true                 # flag stale, contradicted and unsupported memories for review
-purge_days = 30               # erase memories archived for this many days; 0: never
-trust_clock = false           # accept a clock that jumps ahead by more than a week
-learn = true                  # run waiting learning jobs"""
+POLICY = Path(__file__).with_name("policy.toml").read_text(encoding="utf-8")
 EPILOG = "\b\nA policy is a TOML file. Every field with its default:\n" + "\n".join(f"  {line}" for line in POLICY.splitlines())
 MAX_SHOWN_RECORDS = 10
 _JOB_RESULTS = {"compact": "condensed", "verify": "flagged for review", "purge": "erased"}  # the other jobs archive
@@ -93,11 +82,8 @@ def _run_once(call: Invocation, memory: Memory, policy: str | None, dry_run: boo
     call.answer(document(report), lambda out: render_run(out, call, report, model is None))
     if report.failed:
         return PROVIDER
-    return PROBLEMS if report.ran and _has_problems(report, model) else OK
-
-
-def _has_problems(report: RunReport, model: str | None) -> bool:
-    return any(not (model is None and waits_for_model(problem)) for problem in report.problems)
+    problems = [problem for problem in report.problems if model is not None or not waits_for_model(problem)]
+    return PROBLEMS if report.ran and problems else OK
 
 
 def _run_schedule(
@@ -113,7 +99,12 @@ def _run_schedule(
             while not stop.wait(_POLL_SECONDS):
                 if scheduler.runs > seen:
                     seen = scheduler.runs
-                    print_next_run(call, seen)
+                    now = datetime.now(UTC)
+                    if call.json:
+                        write_json({"ran_at": now.isoformat(), "runs": seen}, sys.stdout)
+                    else:
+                        out().line(("done again", "bold green"), f"  {render.format_time(now)}")
+                    sys.stdout.flush()
     finally:
         scheduler.stop()
 
@@ -465,7 +456,12 @@ def render_run(out: Output, call: Invocation, report: RunReport, modelless: bool
             ("    learned", "green"), f"  {learned} from {render.plural(report.done, 'job')}", *render.usage_suffix(report.usage)
         )
     for done in report.jobs:
-        _render_job(out, call, done)
+        user = f", user {done.scope.user}" if done.scope.user else ""
+        where = f"  tenant {done.scope.tenant}, agent {done.scope.agent}{user}"
+        what = f"{render.plural(done.records, 'record')} {_JOB_RESULTS.get(done.job, 'archived')}"
+        out.line((f"    {done.job:<12}", "bold"), f"  {what}", (where, "dim"), indent=8)
+        if done.tickets:
+            out.line((f"        {call.undo_command(done.tickets, done.scope)}", "cyan"), indent=8)
     for line in report.tuned:
         out.line(("    engine", "bold"), f"  {line}", indent=8)
     if not report.jobs and not report.done and not report.tuned:
@@ -476,22 +472,3 @@ def render_run(out: Output, call: Invocation, report: RunReport, modelless: bool
         out.line((f"    {problem}", "red"))
     if len(problems) < len(report.problems):
         out.line((_NO_MODEL_NOTE, "dim"))
-
-
-def _render_job(out: Output, call: Invocation, done: Done) -> None:
-    user = f", user {done.scope.user}" if done.scope.user else ""
-    where = f"  tenant {done.scope.tenant}, agent {done.scope.agent}{user}"
-    what = f"{render.plural(done.records, 'record')} {_JOB_RESULTS.get(done.job, 'archived')}"
-    out.line((f"    {done.job:<12}", "bold"), f"  {what}", (where, "dim"), indent=8)
-    if done.tickets:
-        out.line((f"        {call.undo_command(done.tickets, done.scope)}", "cyan"), indent=8)
-
-
-def print_next_run(call: Invocation, runs: int) -> None:
-    """Print that a schedule has run again."""
-    now = datetime.now(UTC)
-    if call.json:
-        write_json({"ran_at": now.isoformat(), "runs": runs}, sys.stdout)
-    else:
-        out().line(("done again", "bold green"), f"  {render.format_time(now)}")
-    sys.stdout.flush()

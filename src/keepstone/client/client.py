@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
+from dataclasses import asdict
 from importlib import import_module
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
-from keepstone.client.codec import read
+from keepstone.client.codec import path_segment, read
 from keepstone.client.plans import Asynchronous, Synchronous, run, run_async
 from keepstone.client.transport import Transport, public_url
 from keepstone.client.verbs import RemoteVerbs
 from keepstone.client.working_memory import remote_working_memory
-from keepstone.errors import ConfigurationError, Forbidden
+from keepstone.errors import ConfigurationError, Forbidden, ValidationError
 from keepstone.settings import provider_variable
-from keepstone.types import Scope, clean_name
+from keepstone.types import Receipt, Scope, clean_name
 
 if TYPE_CHECKING:
     import httpx2
 
-    from keepstone.agent.strategies import AgentAccess
+    from keepstone.agent.strategies import AgentAccess, GatheredMemory, Strategy
     from keepstone.client.conversation import AsyncRemoteConversations, RemoteConversations
     from keepstone.client.maintenance import (
         AsyncRemoteAudit,
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
         RemoteUpkeep,
     )
     from keepstone.client.tasks import AsyncRemoteTasks, RemoteTasks
+    from keepstone.ports.chat import ChatModel
     from keepstone.tasks.working_memory import WorkingMemory
 
 Self = TypeVar("Self", bound="RemoteMemory")
@@ -185,8 +187,6 @@ class Client(RemoteMemory, Synchronous):
 
     def _agent_access(self) -> AgentAccess:
         """What a MemoryAgent works with."""
-        from keepstone.client.agents import RemoteAccess
-
         return RemoteAccess(self)
 
     def _request(self, method: str, path: str, fields: Mapping[str, Any] | None = None) -> Any:
@@ -249,8 +249,6 @@ class AsyncClient(RemoteMemory, Asynchronous):
 
     def _agent_access(self) -> AgentAccess:
         """What a MemoryAgent works with: a synchronous client on the second connection, as its turns run in threads."""
-        from keepstone.client.agents import RemoteAccess
-
         wire = self._blocking()
         client = Client(self._root.url, self._key, agent=self._agent, user=self._user, timeout=self._timeout)
         client._root, client._wire, client._view = self._shared[0], wire, True
@@ -279,3 +277,41 @@ class AsyncClient(RemoteMemory, Asynchronous):
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         await self.close()
+
+
+class RemoteAccess:
+    """A memory on a server as an agent uses it. The server gathers what the prompt shows, with its own model for summaries."""
+
+    model: ChatModel | None = None
+    make_model: Callable[[Any], ChatModel | None] | None = None
+
+    def __init__(self, client: Client) -> None:
+        self.memory: Any = client
+
+    def for_task(self) -> RemoteAccess:
+        own = self.memory.with_scope()
+        own.working.saved_as = None
+        return RemoteAccess(own)
+
+    def gather(self, strategy: Strategy, text: str, session: str, model: ChatModel | None, until: str | None) -> GatheredMemory:
+        return self._gather(strategy, text, session=session, until=until)
+
+    def gather_for_task(self, strategy: Strategy, text: str) -> GatheredMemory:
+        return self._gather(strategy, text)
+
+    def _gather(self, strategy: Strategy, text: str, **fields: str | None) -> GatheredMemory:
+        from keepstone.agent.strategies import GatheredMemory
+
+        body = {"text": text, **asdict(strategy), "boot": list(strategy.boot), **fields}
+        return read(GatheredMemory, run(self.memory._with_working_memory("/v1/agent/prompt", body)))
+
+    def call_tool(self, name: str, input: Mapping[str, Any], **options: Any) -> dict[str, Any]:
+        fields = {"input": input, **options, "leave_out": list(options.get("leave_out", ()))}
+        try:
+            return dict(run(self.memory._wire.request("POST", f"/v1/tools/{path_segment(name)}", fields, long=True)))
+        except ValidationError as error:
+            return {"error": str(error)}
+
+    def consolidate(self, session: str, model: ChatModel | None) -> Receipt | None:
+        receipt: Receipt | None = self.memory.conversation(session).consolidate()
+        return receipt

@@ -35,54 +35,23 @@ def _policy(policy: Policy) -> dict[str, Any] | None:
     return None if policy is None else asdict(UpkeepPolicy.of(policy))
 
 
-def _job(like: Callable[Concatenate[Any, P], T], **options: Any) -> Verb[P, T]:
-    """A maintenance job of the caller's scope."""
+def _job(like: Callable[Concatenate[Any, P], T], method: str = "POST", *, long: bool = True, **options: Any) -> Verb[P, T]:
+    """A verb of maintenance, under an address with its name."""
     name = like.__name__
-    return route(like, "POST", f"/upkeep/{name}", f"upkeep_{name}", long=True, **options)
+    return route(like, method, f"/upkeep/{name}", f"upkeep_{name}", long=long, **options)
 
 
 class UpkeepVerbs(RemoteGroup):
     """Maintenance jobs over HTTP."""
 
     # -- the whole store ------------------------------------------------------------------------------------------
-    repair_index = route(
-        Upkeep.repair_index,
-        "POST",
-        "/upkeep/repair_index",
-        "upkeep_repair_index",
-        count=lambda report: report.put + report.dropped,
-        long=True,
-    )
-    rebuild_index = route(
-        Upkeep.rebuild_index,
-        "POST",
-        "/upkeep/rebuild_index",
-        "upkeep_rebuild_index",
-        result="count",
-        count=lambda count: count,
-        long=True,
-    )
-    reembed = route(
-        Upkeep.reembed,
-        "POST",
-        "/upkeep/reembed",
-        "upkeep_reembed",
-        encode={"embedder": _embedder_name},
-        count=lambda report: report.embedded,
-        long=True,
-    )
+    repair_index = _job(Upkeep.repair_index, count=lambda report: report.put + report.dropped)
+    rebuild_index = _job(Upkeep.rebuild_index, result="count", count=lambda count: count)
+    reembed = _job(Upkeep.reembed, encode={"embedder": _embedder_name}, count=lambda report: report.embedded)
     doctor = route(Upkeep.doctor, "GET", "/store/doctor", count=lambda report: report.records, long=True)
 
     # -- by a policy ----------------------------------------------------------------------------------------------
-    run = route(
-        Upkeep.run,
-        "POST",
-        "/upkeep/run",
-        "upkeep_run",
-        encode={"policy": _policy},
-        count=lambda report: report.scopes,
-        long=True,
-    )
+    run = _job(Upkeep.run, encode={"policy": _policy}, count=lambda report: report.scopes)
 
     @verb(Upkeep.schedule)
     def schedule(self, policy: Policy = None, *, every: timedelta | float = 86_400) -> Plan[Scheduler]:
@@ -97,14 +66,7 @@ class UpkeepVerbs(RemoteGroup):
     fade = _job(Upkeep.fade, bounds={"importance": (0, 1), "reads": (0, _MAX_NUMBER)})
     cap = _job(Upkeep.cap, bounds={"most": (0, _MAX_NUMBER)})
     archive = _job(Upkeep.archive)
-    archived = route(
-        Upkeep.archived,
-        "GET",
-        "/upkeep/archived",
-        "upkeep_archived",
-        result="archived",
-        bounds={"limit": (1, 1_000_000)},
-    )
+    archived = _job(Upkeep.archived, "GET", result="archived", bounds={"limit": (1, 1_000_000)}, long=False)
     undo = _job(Upkeep.undo, result="ids", bounds={"ticket": (1, _MAX_NUMBER)})
     restore = _job(Upkeep.restore, result="count")
     purge = _job(Upkeep.purge)
@@ -119,18 +81,15 @@ class UpkeepVerbs(RemoteGroup):
         },
         count=lambda report: report.checked,
     )
-    health = route(
+    health = _job(
         Upkeep.health,
         "GET",
-        "/upkeep/health",
-        "upkeep_health",
         bounds={"most": (1, 1_000_000)},
         local={
             "path": "a server does not examine files: use Memory.open(':memory:').upkeep.health(path), or "
             "'keepstone health FILE'.",
             "format": "",
         },
-        long=True,
     )
     fix = _job(Upkeep.fix)
 

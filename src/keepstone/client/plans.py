@@ -29,6 +29,7 @@ from typing import (
 
 from keepstone.client.codec import check_int, names, path_segment, read
 from keepstone.errors import ConfigurationError, ValidationError
+from keepstone.ports.coroutines import run_blocking
 from keepstone.rights import effects_of
 
 if TYPE_CHECKING:
@@ -45,27 +46,20 @@ _BASIC_RIGHTS = frozenset(("read", "write", "forget"))
 
 def run(plan: Plan[T]) -> T:
     """Execute a plan in this thread."""
-    try:
-        step = next(plan)
-        while True:
-            try:
-                result = step()
-            except BaseException as error:
-                step = plan.throw(error)
-            else:
-                step = plan.send(result)
-    except StopIteration as stop:
-        value: T = stop.value
-        return value
+    return run_blocking(_execute(plan, blocking=True))
 
 
 async def run_async(plan: Plan[T]) -> T:
     """Execute a plan in this event loop; its steps return awaitables."""
+    return await _execute(plan, blocking=False)
+
+
+async def _execute(plan: Plan[T], *, blocking: bool) -> T:
     try:
         step = next(plan)
         while True:
             try:
-                result = await step()
+                result = step() if blocking else await step()
             except BaseException as error:
                 step = plan.throw(error)
             else:

@@ -26,12 +26,7 @@ _PAIRS: dict[str, dict[str, str]] = {
 _PAIRS["cards"] = _PAIRS["card"]
 _PAIRS["no"] = _PAIRS["nr"] = _PAIRS["code"] = _PAIRS["number"]
 _TELLING = dict.fromkeys(_PAIRS, "") | _KINDS
-_PARTS = {  # of words in other scripts, which may be written together with their neighbours
-    "卡号": "card", "信用卡": "card", "카드": "card", "карт": "card", "بطاق": "card",
-    "电话": "phone", "手机": "phone", "電話": "phone", "手機": "phone", "携帯": "phone", "전화": "phone", "휴대폰": "phone",
-    "телефон": "phone", "هاتف": "phone", "جوال": "phone", "komórk": "phone", "订单": "other", "訂單": "other", "注文": "other",
-    "주문": "other", "заказ": "other",
-}  # fmt: skip
+_PARTS = {part: kind for kind, parts in TABLES["context_parts"].items() for part in parts.split()}  # of words in other scripts
 _WORD = pattern(r"[^\W\d_]+")
 _HUMP = pattern(r"(?<=[a-z])(?=[A-Z])")
 

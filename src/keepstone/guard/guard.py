@@ -120,7 +120,12 @@ class Guard:
         if revision.tag is not None:
             cleaned = replace(cleaned, tag=look.name(revision.tag, "tag"))
         if revision.content is not None or revision.metadata is not None:
-            cleaned = replace(cleaned, sensitive=self._find_kinds(look, revision, present))
+            unchanged = self._look()
+            if present is not None and revision.content is None:
+                unchanged.text(present.content, "content")
+            if present is not None and revision.metadata is None:
+                unchanged.data(present.metadata, "metadata")
+            cleaned = replace(cleaned, sensitive=tuple(sorted({*look.tagged, *unchanged.tagged})))
         took_all = cleaned.content is not None and kind != MESSAGE and look.took_all(cleaned.content)
         reasons = look.reasons(stored=not took_all)
         refused = took_all or bool(look.refused)
@@ -135,15 +140,6 @@ class Guard:
         ):
             refused, reasons = True, (*reasons, _NO_REWORDING)
         return replace(cleaned, screening=Screening(reasons, bool(look.redacted) and not took_all, refused))
-
-    def _find_kinds(self, look: Examination, revision: Revision, present: Record | None) -> tuple[str, ...]:
-        """The kinds that a changed record holds, in its new and its unchanged parts."""
-        other = self._look()
-        if present is not None and revision.content is None:
-            other.text(present.content, "content")
-        if present is not None and revision.metadata is None:
-            other.data(present.metadata, "metadata")
-        return tuple(sorted({*look.tagged, *other.tagged}))
 
     def screen_import(self, row: ImportRow) -> ImportRow:
         """An imported record with its history, as it may be stored."""

@@ -12,6 +12,7 @@ import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
+from typing import Any
 
 from keepstone.errors import KeepstoneError, NotFound
 from keepstone.guard.guard import Guard
@@ -23,8 +24,8 @@ from keepstone.ports.forwarding import (
     ForwardingStateStore,
     ForwardingStore,
 )
-from keepstone.ports.maintenance import AuditLog, Flag, Reviews, ReviewState
-from keepstone.ports.queue import Job, JobDraft, JobQueue, MessageLog, StateStore
+from keepstone.ports.maintenance import Flag, ReviewState
+from keepstone.ports.queue import Job, JobDraft
 from keepstone.ports.stores import Store
 from keepstone.ports.values import ImportRow, ListQuery, Revision, Selector, Write
 from keepstone.types import AuditRow, ForgetReceipt, Receipt, Record, Scope, Version
@@ -143,12 +144,16 @@ class GuardedStore(ForwardingStore):
         self._store.close()
 
 
-class GuardedMessageLog(ForwardingMessageLog):
-    """Messages, looked up by the names their sessions were stored under."""
+class _Guarded:
+    """A part of the store, wrapped by the second base class of a subclass, with the guard."""
 
-    def __init__(self, message_log: MessageLog, guard: Guard) -> None:
-        super().__init__(message_log)
+    def __init__(self, part: Any, guard: Guard) -> None:
+        super().__init__(part)  # type: ignore[call-arg]
         self._guard = guard
+
+
+class GuardedMessageLog(_Guarded, ForwardingMessageLog):
+    """Messages, looked up by the names their sessions were stored under."""
 
     def page(
         self,
@@ -167,12 +172,8 @@ class GuardedMessageLog(ForwardingMessageLog):
         return self._message_log.count(scope, _clean_name(session, self._guard), after=after)
 
 
-class GuardedStates(ForwardingStateStore):
+class GuardedStates(_Guarded, ForwardingStateStore):
     """Named texts: summaries of sessions, working memory."""
-
-    def __init__(self, states: StateStore, guard: Guard) -> None:
-        super().__init__(states)
-        self._guard = guard
 
     def get(self, scope: Scope, name: str) -> str | None:
         return self._states.get(scope, self._guard.clean_name(name))
@@ -196,12 +197,8 @@ class GuardedStates(ForwardingStateStore):
         return self._states.drop(scope, self._guard.clean_name(name))
 
 
-class GuardedJobs(ForwardingJobQueue):
+class GuardedJobs(_Guarded, ForwardingJobQueue):
     """The job queue: a job's problem is stored without sensitive values."""
-
-    def __init__(self, jobs: JobQueue, guard: Guard) -> None:
-        super().__init__(jobs)
-        self._guard = guard
 
     def add(self, scope: Scope, draft: JobDraft, ids: Sequence[str]) -> None:
         self._jobs.add(scope, _clean_draft(draft, self._guard), ids)
@@ -213,12 +210,8 @@ class GuardedJobs(ForwardingJobQueue):
         self._jobs.give_up(job, self._guard.redact_text(problem, "a problem"))
 
 
-class GuardedReviews(ForwardingReviews):
+class GuardedReviews(_Guarded, ForwardingReviews):
     """The review list: the reason of a flag and the name of the reviewer are cleaned."""
-
-    def __init__(self, reviews: Reviews, guard: Guard) -> None:
-        super().__init__(reviews)
-        self._guard = guard
 
     def add(self, scope: Scope, flags: Sequence[Flag]) -> int:
         return self._reviews.add(
@@ -235,12 +228,8 @@ class GuardedReviews(ForwardingReviews):
         return self._reviews.confirm(scope, id, self._guard.clean_name(by))
 
 
-class GuardedAuditLog(ForwardingAuditLog):
+class GuardedAuditLog(_Guarded, ForwardingAuditLog):
     """The audit log: source and reasons of an entry are cleaned."""
-
-    def __init__(self, audit_log: AuditLog, guard: Guard) -> None:
-        super().__init__(audit_log)
-        self._guard = guard
 
     def note(self, scope: Scope, verb: str, action: str, source: str, reasons: Sequence[str] = (), id: str | None = None) -> int:
         cleaned = [self._guard.redact_text(reason, "a reason") for reason in reasons]

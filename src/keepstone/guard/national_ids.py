@@ -7,9 +7,11 @@ country beside it. At most 1,000 candidates of a text are looked at.
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Callable, Iterator
 from datetime import date
 from itertools import islice
+from pathlib import Path
 from typing import NamedTuple
 
 from keepstone.guard.normalize import pattern
@@ -69,23 +71,23 @@ def _is_date(year: str, month: str, day: str) -> bool:
     return True
 
 
-def _cpf(value: str) -> bool:
+def _check_cpf(value: str) -> bool:
     first, second = (_weigh(value, range(size, 1, -1)) * 10 % 11 % 10 for size in (10, 11))
     return len(set(value)) > 1 and value[9:] == f"{first}{second}"
 
 
-def _cnpj(value: str) -> bool:
+def _check_cnpj(value: str) -> bool:
     weights = [6, 5, 4, 3, 2, 9, 8, 7, 6, 5, 4, 3, 2]
     sums = [sum(int(digit) * weight for digit, weight in zip(value, weights[start:], strict=False)) % 11 for start in (1, 0)]
     return len(set(value)) > 1 and value[12:] == "".join(str(11 - each if each > 1 else 0) for each in sums)
 
 
-def _dni(value: str) -> bool:
+def _check_dni(value: str) -> bool:
     number = value[:-1].translate(str.maketrans("XYZ", "012"))
     return len(set(number)) > 1 and "TRWAGMYFPDXBNJZSQVHLCKE"[int(number) % 23] == value[-1]
 
 
-def _codice_fiscale(value: str) -> bool:
+def _check_codice_fiscale(value: str) -> bool:
     odd = dict(zip("0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ", map(int, _ODD_VALUES.split()), strict=True))
     total = sum(
         odd[each] if at % 2 == 0 else int(each) if each.isdigit() else ord(each) - 65 for at, each in enumerate(value[:15])
@@ -96,11 +98,7 @@ def _codice_fiscale(value: str) -> bool:
 _ODD_VALUES = "1 0 5 7 9 13 15 17 19 21 1 0 5 7 9 13 15 17 19 21 2 4 18 20 11 3 6 8 12 14 16 10 22 25 24 23"
 
 
-def _nir(value: str) -> bool:
-    return value[0] in "12" and 1 <= int(value[3:5]) <= 12 and 97 - int(value[:13]) % 97 == int(value[13:])
-
-
-def _steuer_id(value: str) -> bool:
+def _check_steuer_id(value: str) -> bool:
     product = 10
     for digit in value[:10]:
         product = ((int(digit) + product) % 10 or 10) * 2 % 11
@@ -108,37 +106,29 @@ def _steuer_id(value: str) -> bool:
     return value[0] != "0" and counts[-1] in (2, 3) and (11 - product) % 10 == int(value[10])
 
 
-def _bsn(value: str) -> bool:
-    return int(value) > 0 and (_weigh(value, "98765432") - int(value[8])) % 11 == 0
-
-
-def _pesel(value: str) -> bool:
+def _check_pesel(value: str) -> bool:
     century = {8: 1800, 0: 1900, 2: 2000, 4: 2100}.get(int(value[2]) // 2 * 2)
     born = century is not None and _is_date(str(century + int(value[:2])), str(int(value[2:4]) % 20), value[4:6])
     return born and (10 - _weigh(value, "1379137913") % 10) % 10 == int(value[10])
 
 
-def _tckn(value: str) -> bool:
+def _check_tckn(value: str) -> bool:
     odd, even = sum(map(int, value[0:9:2])), sum(map(int, value[1:8:2]))
     return value[0] != "0" and (odd * 7 - even) % 10 == int(value[9]) and sum(map(int, value[:10])) % 10 == int(value[10])
 
 
-def _resident_id(value: str) -> bool:
+def _check_resident_id(value: str) -> bool:
     born = "1900" <= value[6:10] <= "2100" and _is_date(value[6:10], value[10:12], value[12:14])
     weights = (7, 9, 10, 5, 8, 4, 2, 1, 6, 3, 7, 9, 10, 5, 8, 4, 2)
     return born and "10X98765432"[sum(int(d) * w for d, w in zip(value, weights, strict=False)) % 11] == value[17]
 
 
-def _rrn(value: str) -> bool:
+def _check_rrn(value: str) -> bool:
     century = "19" if value[6] in "1256" else "20"
     return value[6] in "12345678" and _is_date(century + value[:2], value[2:4], value[4:6])
 
 
-def _checked_rrn(value: str) -> bool:
-    return _rrn(value) and (11 - _weigh(value, "234567892345") % 11) % 10 == int(value[12])
-
-
-def _aadhaar(value: str) -> bool:
+def _check_aadhaar(value: str) -> bool:
     check = 0
     for at, digit in enumerate(reversed(value)):
         check = _verhoeff(check, _PERMUTATION[at % 8][int(digit)])
@@ -158,68 +148,43 @@ def _verhoeff(one: int, other: int) -> int:
     return 5 + (one - other) % 5 if other < 5 else (one - other) % 5
 
 
-def _my_number(value: str) -> bool:
+def _check_my_number(value: str) -> bool:
     rest = sum(int(digit) * (at + 1 if at <= 6 else at - 5) for at, digit in enumerate(reversed(value[:11]), 1)) % 11
     return len(set(value)) > 1 and (0 if rest <= 1 else 11 - rest) == int(value[11])
 
 
-def _curp(value: str) -> bool:
+def _check_curp(value: str) -> bool:
     alphabet = "0123456789ABCDEFGHIJKLMNÑOPQRSTUVWXYZ"
     total = sum(alphabet.index(each) * (18 - at) for at, each in enumerate(value[:17]))
     return value[17] == str((10 - total % 10) % 10)
 
 
-def _snils(value: str) -> bool:
-    return len(set(value)) > 1 and _weigh(value, "987654321") % 101 % 100 == int(value[9:])
-
-
-def _inn(value: str) -> bool:
+def _check_inn(value: str) -> bool:
     weights = (3, 7, 2, 4, 10, 3, 5, 9, 4, 6, 8)
     checks = [sum(int(d) * w for d, w in zip(value, weights[start:], strict=False)) % 11 % 10 for start in (1, 0)]
     return len(set(value)) > 1 and value[10:] == "".join(map(str, checks))
 
 
-def _always(value: str) -> bool:
-    return True
+_CHECKS: dict[str, Callable[[str], bool]] = {
+    "nir": lambda value: value[0] in "12" and 1 <= int(value[3:5]) <= 12 and 97 - int(value[:13]) % 97 == int(value[13:]),
+    "bsn": lambda value: int(value) > 0 and (_weigh(value, "98765432") - int(value[8])) % 11 == 0,
+    "snils": lambda value: len(set(value)) > 1 and _weigh(value, "987654321") % 101 % 100 == int(value[9:]),
+    "checked_rrn": lambda value: _check_rrn(value) and (11 - _weigh(value, "234567892345") % 11) % 10 == int(value[12]),
+    "luhn": has_luhn_digit,
+    "any": lambda value: True,
+} | {name.removeprefix("_check_"): check for name, check in list(globals().items()) if name.startswith("_check_")}
 
 
-def _form(written: str, is_valid: Callable[[str], bool], words: str = "") -> _Form:
-    return _Form(
-        re.compile(written), is_valid, re.compile(rf"(?<![^\W\d_])(?:{words})" if words.isascii() else words) if words else None
+def _forms(kind: str) -> tuple[_Form, ...]:
+    """The forms of one kind in the data file."""
+    return tuple(
+        _Form(re.compile(each["written"]), _CHECKS[each["check"]], _words(each.get("words", ""))) for each in _DATA[kind]
     )
 
 
-_DIGIT_FORMS = (
-    _form(r"[0-9]{3}\.[0-9]{3}\.[0-9]{3}-[0-9]{2}", _cpf),
-    _form(r"[0-9]{11}", _cpf, r"cpf\b"),
-    _form(r"[0-9]{2}\.[0-9]{3}\.[0-9]{3}/[0-9]{4}-[0-9]{2}", _cnpj),
-    _form(r"[0-9]{14}", _cnpj, r"cnpj\b"),
-    _form(r"(?:[XYZxyz]-?[0-9]{7}|[0-9]{8}|[0-9]{2}\.[0-9]{3}\.[0-9]{3})-?[A-Za-z]", _dni, r"dni\b|nif\b|nie\b|documento"),
-    _form(r"[12] ?[0-9]{2} ?[0-9]{2} ?[0-9]{2} ?[0-9]{3} ?[0-9]{3} ?[0-9]{2}", _nir),
-    _form(
-        r"[0-9]{11}|[0-9]{2} [0-9]{3} [0-9]{3} [0-9]{3}",
-        _steuer_id,
-        r"steuer-?id|steueridentifikation|steuer-?identifikation|idnr|tax id",
-    ),
-    _form(r"[0-9]{9}|[0-9]{4}\.[0-9]{2}\.[0-9]{3}", _bsn, r"bsn\b|burgerservice|sofinummer"),
-    _form(r"[0-9]{11}", _pesel, r"pesel"),
-    _form(r"[0-9]{11}", _tckn, r"t\.?c\.? ?(?:kimlik|no)|tckn|kimlik"),
-    _form(r"[0-9]{17}[0-9Xx]", _resident_id),
-    _form(r"[0-9]{6}-[0-9]{7}", _checked_rrn),
-    _form(r"[0-9]{6}-?[0-9]{7}", _rrn, "주민|resident registration"),
-    _form(r"[0-9]{12}|[0-9]{4}([ -])[0-9]{4}\1[0-9]{4}", _aadhaar, "aadhaar|aadhar|uidai|आधार"),
-    _form(r"[0-9]{12}|[0-9]{4}([ -])[0-9]{4}\1[0-9]{4}", _my_number, "マイナンバ|個人番号|my number"),
-    _form(r"[0-9]{3}-[0-9]{3}-[0-9]{3}[ -][0-9]{2}", _snils),
-    _form(r"[0-9]{11}", _snils, "снилс|snils"),
-    _form(r"[0-9]{12}", _inn, "инн"),
-    _form(
-        r"[0-9]{9}|[0-9]{3}([ -])[0-9]{3}\1[0-9]{3}",
-        has_luhn_digit,
-        r"social insurance|sin (?:number|no|is)|numéro d.assurance sociale",
-    ),
-)
-_CODE_FORMS = (
-    _form(r"[A-Z]{6}[0-9]{2}[A-EHLMPRST][0-9]{2}[A-Z][0-9]{3}[A-Z]", _codice_fiscale),
-    _form(r"[A-Z]{4}[0-9]{6}[HM][A-Z]{5}[0-9A-Z][0-9]", _curp),
-)
-_NINO_FORMS = (_form(r".+", _always, r"national insurance|nino\b|ni (?:number|no)"),)
+def _words(text: str) -> re.Pattern[str] | None:
+    return re.compile(rf"(?<![^\W\d_])(?:{text})" if text.isascii() else text) if text else None
+
+
+_DATA = tomllib.loads(Path(__file__).with_name("national_ids.toml").read_text(encoding="utf-8"))
+_DIGIT_FORMS, _CODE_FORMS, _NINO_FORMS = map(_forms, ("digits", "codes", "nino"))

@@ -297,23 +297,16 @@ def find_assigned_secrets(text: str, low: str) -> Iterator[Span]:
                 yield ("secret", key.start(1), key.end(1), "private key")
     if "akia" in low or "asia" in low or "aws" in low:
         for key in _AWS().finditer(text):
-            if _is_near_aws_key(low, key.start()) and _looks_random(key.group()):
+            before, value = low[max(0, key.start() - 200) : key.start()], key.group()
+            near = "akia" in before or "asia" in before or ("aws" in before and ("secret" in before or "key" in before))
+            mixed = any(map(str.isdigit, value)) and sum(map(str.isupper, value)) > 4 and sum(map(str.islower, value)) > 4
+            if near and mixed:
                 yield ("secret", key.start(), key.end(), "AWS secret key")
 
 
 def _is_qualified(low: str, at: int) -> bool:
     """Whether the word in front makes a key, token or secret one that opens something."""
     return low[max(0, at - 16) : at].rstrip(" _-").endswith(_QUALIFIERS)
-
-
-def _looks_random(value: str) -> bool:
-    """Whether upper case, lower case and digits are mixed as dice would."""
-    return any(map(str.isdigit, value)) and sum(map(str.isupper, value)) > 4 and sum(map(str.islower, value)) > 4
-
-
-def _is_near_aws_key(low: str, start: int) -> bool:
-    before = low[max(0, start - 200) : start]
-    return "akia" in before or "asia" in before or ("aws" in before and ("secret" in before or "key" in before))
 
 
 def _find_headers(text: str) -> Iterator[Span]:

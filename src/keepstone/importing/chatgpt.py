@@ -13,11 +13,9 @@ from functools import partial
 from pathlib import PurePosixPath
 from typing import Any
 
-from keepstone.errors import ValidationError
-from keepstone.importing.entries import Entry, Found, clean_text, list_at, read_rows, read_safely, split_entry, text_at
+from keepstone.importing.entries import Entry, Found, clean_text, list_at, read_rows, read_safely, split_entry, text_at, time_of
 from keepstone.maintenance.external_exports import object_at, time_at
 from keepstone.maintenance.external_files import Document, Unread
-from keepstone.text.times import parse_time
 from keepstone.types import MESSAGE
 
 _FILES = re.compile(r"conversations([-_].*)?\.json$", re.IGNORECASE)
@@ -139,7 +137,7 @@ def _remembered(message: Mapping[str, Any], file: str, where: str, told: set[str
     elif kind == "model_editable_context":
         for line in text_at(content, "model_set_context").splitlines():
             match = _LISTED.match(line)
-            since = _day(match[1]) if match and match[1] else None
+            since = time_of(match[1]) if match and match[1] else None
             lines.append(("general", match[2] if match else line, since))
     elif kind == "user_editable_context":
         lines = [(tag, text_at(content, f"user_{tag}"), None) for tag in ("profile", "instructions")]
@@ -150,10 +148,3 @@ def _remembered(message: Mapping[str, Any], file: str, where: str, told: set[str
             yield from split_entry(
                 Entry(text, file, f"memory in {where}", tag=tag, at=since or time_at(message, where, "create_time") or began)
             )
-
-
-def _day(text: str) -> datetime | None:
-    try:
-        return parse_time(text, "date")
-    except ValidationError:
-        return None

@@ -249,7 +249,8 @@ def _cursor_folders(storage: Path) -> dict[str, str]:
     folders: dict[str, str] = {}
     for place in sorted(storage.glob("*/workspace.json")):
         known = _read_json(place)
-        folder = _local_path(known.get("folder")) if isinstance(known, Mapping) else ""
+        address = urlparse(str(known.get("folder") or "") if isinstance(known, Mapping) else "")
+        folder = unquote(address.path) if address.scheme == "file" else ""
         database = place.parent / "state.vscdb"
         if not folder or not database.is_file():
             continue
@@ -262,12 +263,6 @@ def _cursor_folders(storage: Path) -> dict[str, str]:
             if isinstance(chat, Mapping):
                 folders[str(chat.get("composerId"))] = folder
     return folders
-
-
-def _local_path(uri: Any) -> str:
-    """The path of a file: address; "" for another one."""
-    parsed = urlparse(str(uri or ""))
-    return unquote(parsed.path) if parsed.scheme == "file" else ""
 
 
 def _read_chat(connection: sqlite3.Connection, id: str, chat: Mapping[str, Any], folders: Mapping[str, str]) -> Iterator[Found]:

@@ -7,13 +7,14 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, Literal
 
 from keepstone.errors import ValidationError
 from keepstone.maintenance.external_exports import UNREADABLE, Part, Rows
 from keepstone.maintenance.external_files import Document, Unread
 from keepstone.maintenance.health import Item
+from keepstone.text.times import parse_time
 from keepstone.text.words import has_visible_text
 from keepstone.types import MESSAGE, NAME_LIMIT, Metadata
 from keepstone.write.request import MAX_METADATA, check_metadata
@@ -238,6 +239,16 @@ def text_at(fields: Any, *names: str) -> str:
         if isinstance(value, int) and not isinstance(value, bool):
             return str(value)
     return ""
+
+
+def time_of(value: Any) -> datetime | None:
+    """A time in ISO 8601 or in seconds since 1970; None for anything else."""
+    try:
+        if isinstance(value, (int, float)) and not isinstance(value, bool):
+            value = datetime.fromtimestamp(value, UTC)
+        return parse_time(value, "the time") if value and isinstance(value, (str, datetime)) else None
+    except (OverflowError, OSError, ValueError):
+        return None
 
 
 def list_at(fields: Any, *names: str) -> list[Any]:

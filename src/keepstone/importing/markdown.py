@@ -10,15 +10,14 @@ import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from keepstone.errors import ConfigurationError, ValidationError
-from keepstone.importing.entries import Entry, Found, clean_metadata, clean_text, read_safely, split_entry
+from keepstone.errors import ConfigurationError
+from keepstone.importing.entries import Entry, Found, clean_metadata, clean_text, read_safely, split_entry, time_of
 from keepstone.maintenance.external_files import Unread
-from keepstone.text.times import parse_time
 
 SUFFIXES = (".md", ".markdown")
 MAX_FILE = 16 * 1024 * 1024
@@ -131,7 +130,9 @@ def _file(path: Path, name: str) -> Iterator[Found]:
 def _notes(text: str, name: str, changed: float) -> Iterator[Found]:
     fields, body, line = _frontmatter(text)
     title = _words(fields.get("title"))
-    tags = _tags(fields.get("tags", fields.get("tag")))
+    value = fields.get("tags", fields.get("tag"))
+    listed = value if isinstance(value, list) else re.split(r"[,\s]+", value) if isinstance(value, str) else []
+    tags = [clean_text(each).lstrip("#")[:100] for each in listed if each.strip("# ")][:20]
     folder = name.rpartition("/")[0]
     tag = folder or (tags[0] if tags else "notes")
     metadata, note = clean_metadata({**({"title": title} if title else {}), **({"tags": tags} if tags else {})})
@@ -214,20 +215,7 @@ def _words(value: Any) -> str:
     return clean_text(value)[:200] if isinstance(value, str) else ""
 
 
-def _tags(value: Any) -> list[str]:
-    given = value if isinstance(value, list) else re.split(r"[,\s]+", value) if isinstance(value, str) else []
-    return [clean_text(each).lstrip("#")[:100] for each in given if each.strip("# ")][:20]
-
-
 def _date(fields: dict[str, Any], changed: float) -> datetime | None:
     """When a note is of: as it says itself, else when its file was last changed."""
-    for name in _DATES:
-        if isinstance(fields.get(name), str) and fields[name]:
-            try:
-                return parse_time(fields[name], name)
-            except ValidationError:
-                continue
-    try:
-        return parse_time(datetime.fromtimestamp(changed, UTC), "changed")
-    except (ValidationError, OverflowError, OSError, ValueError):
-        return None
+    given = (time_of(fields[name]) for name in _DATES if isinstance(fields.get(name), str))
+    return next((at for at in given if at is not None), time_of(changed))

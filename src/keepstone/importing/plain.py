@@ -11,14 +11,12 @@ import io
 import os
 import re
 from collections.abc import Iterator, Mapping
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from keepstone.errors import ConfigurationError, ValidationError
-from keepstone.importing.entries import Entry, Found, clean_metadata, read_safely, split_entry, text_at
+from keepstone.importing.entries import Entry, Found, clean_metadata, read_safely, split_entry, text_at, time_of
 from keepstone.maintenance.external_files import PathOrText, Unread, documents
-from keepstone.text.times import parse_time
 from keepstone.types import MESSAGE
 
 FORMATS = ("lines", "bullets", "csv", "json", "files")
@@ -206,17 +204,10 @@ def _object(value: Any, name: str, where: str, fields: dict[str, str]) -> Iterat
         Entry(
             taken["content"], name, where, id=taken.get("id", ""), kind=_kind(taken.get("kind", "")),
             tag=taken.get("tag") or "general", key=taken.get("key") or None, session=taken.get("session") or None,
-            owner=taken.get("owner", ""), at=_time(taken.get("at", "")), metadata=kept, note=note,
+            owner=taken.get("owner", ""), at=time_of(taken.get("at")), metadata=kept, note=note,
         )
     )  # fmt: skip
 
 
 def _kind(text: str) -> str:
     return "note" if text == MESSAGE else text or "fact"  # a message needs a conversation
-
-
-def _time(text: str) -> datetime | None:
-    try:
-        return parse_time(text, "the time") if text else None
-    except ValidationError:
-        return None

@@ -11,13 +11,11 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from keepstone.errors import ValidationError
-from keepstone.importing.entries import clean_text
-from keepstone.text.times import parse_time
+from keepstone.importing.entries import clean_text, time_of
 from keepstone.types import Message
 
 _REMINDER = re.compile(r"<system-reminder>.*?</system-reminder>|<memory note=.*?</memory>", re.DOTALL)
@@ -80,7 +78,9 @@ def read_entries(path: str | Path, start: int = 0) -> Iterator[tuple[int, Any]]:
     with path.open("rb") as file:
         if path.suffix == ".json" and file.read(1) in (b"{", b"["):
             file.seek(0)
-            yield from enumerate(_read_document(file.read(_MAX_BYTES))[start:], start + 1)
+            whole = _decode(file.read(_MAX_BYTES))  # nothing while it is being written
+            entries = whole.get("messages") if isinstance(whole, Mapping) else whole
+            yield from enumerate(entries[start:] if isinstance(entries, list) else [], start + 1)
             return
         file.seek(start)
         position = start
@@ -90,13 +90,6 @@ def read_entries(path: str | Path, start: int = 0) -> Iterator[tuple[int, Any]]:
             position += len(line)
             if line.strip():
                 yield position, _decode(line)
-
-
-def _read_document(content: bytes) -> list[Any]:
-    """The messages of a document; none while it is being written."""
-    whole = _decode(content)
-    entries = whole.get("messages") if isinstance(whole, Mapping) else whole
-    return entries if isinstance(entries, list) else []
 
 
 def _decode(text: bytes) -> Any:
@@ -232,12 +225,7 @@ def _shorten_input(given: Mapping[str, Any]) -> dict[str, Any]:
 # -- texts -----------------------------------------------------------------------------------------------------------------
 def _time_of(entry: Mapping[str, Any]) -> datetime | None:
     given = entry.get("timestamp")
-    try:
-        if isinstance(given, (int, float)) and not isinstance(given, bool):
-            return parse_time(datetime.fromtimestamp(given / 1000, UTC), "timestamp")
-        return parse_time(given, "timestamp") if isinstance(given, str) else None
-    except (ValidationError, OverflowError, OSError, ValueError):
-        return None
+    return time_of(given / 1000 if isinstance(given, (int, float)) and not isinstance(given, bool) else given)
 
 
 def text_of(content: Any) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Literal
 
 from keepstone.errors import ConfigurationError, Conflict, NotFound
 from keepstone.importing.markdown import read_notes
+from keepstone.memory import list_all
 from keepstone.types import MESSAGE, Receipt, Record
 
 if TYPE_CHECKING:
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 
 _UNSAFE = re.compile(r"[^\w-]+")
 _MAX_NAME_CHARS = 60
-_PAGE_RECORDS = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,9 @@ def export_vault(memory: Memory, folder: str | PathLike[str]) -> int:
     Returns the number of notes."""
     root, count = Path(folder), 0
     known = {note.fields.get("id"): note.path for note in read_notes(root)} if root.is_dir() else {}
-    for record in _records(memory):
+    for record in list_all(memory):
+        if record.kind == MESSAGE:
+            continue
         path = root / (_safe(record.tag) or "general") / f"{_safe(record.content[:_MAX_NAME_CHARS])}-{record.id}.md"
         former = known.get(record.id)
         if former is not None and former != path:
@@ -101,16 +103,6 @@ def apply_changes(memory: Memory, changes: Sequence[Change]) -> list[Receipt]:
             except (Conflict, NotFound) as error:
                 receipts.append(Receipt("refused", change.id, 0, (str(error),)))
     return receipts
-
-
-def _records(memory: Memory) -> Iterator[Record]:
-    cursor = None
-    while True:
-        page = memory.list(limit=_PAGE_RECORDS, cursor=cursor)
-        yield from (record for record in page if record.kind != MESSAGE)
-        cursor = page.cursor
-        if cursor is None:
-            return
 
 
 def _render(record: Record) -> str:

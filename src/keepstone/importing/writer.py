@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from keepstone.errors import Conflict, NotFound, RateLimited, ValidationError
 from keepstone.importing.entries import Done, Entry, Outcome
+from keepstone.memory import list_all
 from keepstone.text.times import now
 from keepstone.types import Message, Metadata, Receipt
 from keepstone.write.blocks import text_of
@@ -176,7 +177,11 @@ class Writer:
         if entry.expires_at is not None:
             item["ttl"] = max(entry.expires_at - now(), timedelta(seconds=1))
         elif entry.id:
-            item["idempotency_key"] = _idempotency_key(self._system, entry)
+            # Of where it came from, and as of when. Not of what it says: a digest could be tried out for a secret that the guard
+            # has taken out of it.
+            changed = "" if entry.changed_at is None else entry.changed_at.isoformat()
+            origin = "\0".join((self._system, entry.id, changed)).encode()
+            item["idempotency_key"] = f"import-{hashlib.blake2b(origin, digest_size=16).hexdigest()}"
         return [item]
 
     # -- messages -------------------------------------------------------------------------------------------------
@@ -249,14 +254,6 @@ class Writer:
         return [receipts[at] for at in range(len(items))]
 
 
-def _idempotency_key(system: str, entry: Entry) -> str:
-    """An idempotency key of where an entry came from, and as of when. Not of what it says: a digest could be tried out for a
-    secret that the guard has taken out of it."""
-    changed = "" if entry.changed_at is None else entry.changed_at.isoformat()
-    name = "\0".join((system, entry.id, changed))
-    return f"import-{hashlib.blake2b(name.encode(), digest_size=16).hexdigest()}"
-
-
 def _check_items(entry: Entry, items: list[dict[str, Any]]) -> Outcome:
     """What a dry run can say of a new entry: whether it could be written at all."""
     try:
@@ -273,7 +270,6 @@ def _outcome(entry: Entry, action: Done, id: str | None, reason: str) -> Outcome
 
 
 IMPORTED = "imported"
-_PAGE = 100
 
 
 def provenance(system: str, entry: Entry) -> dict[str, Any]:
@@ -300,19 +296,13 @@ class KnownMemories:
         self.named: dict[str, tuple[str, bytes]] = {}
         self.records: dict[str, int] = {}
         self.said: dict[tuple[str | None, bytes], str] = {}
-        cursor: str | None = None
-        while True:
-            page = memory.list(filter={f"{IMPORTED}.from": system}, limit=_PAGE, cursor=cursor)
-            for record in page:
-                self.records[record.id] = record.version
-                id = origin_id(record.metadata, system)
-                if id:
-                    self.named[id] = (record.id, digest(record.content))
-                else:
-                    self.said[record.key, digest(record.content)] = record.id
-            cursor = page.cursor
-            if cursor is None:
-                return
+        for record in list_all(memory, filter={f"{IMPORTED}.from": system}):
+            self.records[record.id] = record.version
+            id = origin_id(record.metadata, system)
+            if id:
+                self.named[id] = (record.id, digest(record.content))
+            else:
+                self.said[record.key, digest(record.content)] = record.id
 
 
 class KnownMessages:

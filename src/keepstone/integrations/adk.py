@@ -257,7 +257,8 @@ class KeepstoneSessionService(BaseSessionService):
             if found is None:
                 raise SessionNotFoundError(f"there is no session {session.id!r:.80}: create it first.")
             turns = self._turns(app, user, found.value)
-            if found.value["last"] == event.id and _is_stored(turns.get(found.value["head"]), event):  # a retry
+            head = turns.get(found.value["head"]) if found.value["last"] == event.id else None
+            if head is not None and head.value is not None and to_event(head) == event:  # a retry
                 session._storage_update_marker = _marker(found.id, found.version)
                 if not session.events or session.events[-1].id != event.id:
                     self._commit_event_to_session(session, event)
@@ -331,10 +332,6 @@ def _check(session: Session, found: Document) -> None:
         late = found.value["updated"] > session.last_update_time and newest != found.value["last"]
     if late:
         raise StaleSessionError(_LATE)
-
-
-def _is_stored(turn: SessionItem | None, event: Event) -> bool:
-    return turn is not None and turn.value is not None and to_event(turn) == event
 
 
 def _marker(id: str | None, version: int) -> str:

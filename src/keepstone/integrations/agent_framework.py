@@ -97,15 +97,13 @@ class KeepstoneContextProvider(ContextProvider):
 
     async def after_run(self, *, agent: Any, session: AgentSession, context: SessionContext, state: dict[str, Any]) -> None:
         """Keep what was asked and answered, as messages of the session."""
-        if not self._store or self._kept_by(agent):
+        others = getattr(agent, "context_providers", None) or ()
+        kept = any(isinstance(each, KeepstoneHistoryProvider) and each.memory is self._memory for each in others)
+        if not self._store or kept:
             return
         said = [*context.input_messages, *(context.response.messages if context.response else ())]
         turns = SessionItems(self._memory, context.session_id or _NO_SESSION, of=OF)
         await run_to_completion(_append, turns, said)
-
-    def _kept_by(self, agent: Any) -> bool:
-        others = getattr(agent, "context_providers", None) or ()
-        return any(isinstance(each, KeepstoneHistoryProvider) and each.memory is self._memory for each in others)
 
 
 def memory_tools(memory: Any, *, allow_forget: bool = False) -> list[FunctionTool]:

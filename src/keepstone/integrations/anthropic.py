@@ -59,7 +59,9 @@ class KeepstoneMemoryTool(BetaAbstractMemoryTool):
         if len(lines) > _MAX_LINES:
             raise ToolError(f"File {path} exceeds maximum line limit of {_MAX_LINES:,} lines.")
         first = 0
-        if view_range is not None and not _is_range(view_range):
+        if view_range is not None and not (
+            isinstance(view_range, (list, tuple)) and all(type(each) is int for each in view_range)
+        ):
             raise ToolError(
                 f"view_range is {view_range!r:.40}: give the numbers of the first and of the last line, -1 for the end."
             )
@@ -277,10 +279,6 @@ def check_text(value: Any, name: str) -> str:
     if value.encode("utf-8", "replace").decode("utf-8") != value:
         raise ToolError(f"The {name} holds a character that no text can have (half a surrogate pair): remove it.")
     return value
-
-
-def _is_range(value: Any) -> bool:
-    return isinstance(value, (list, tuple)) and all(isinstance(each, int) and not isinstance(each, bool) for each in value)
 
 
 def list_directory(path: str, where: Path, documents: Iterable[Document]) -> Iterator[tuple[str, str]]:

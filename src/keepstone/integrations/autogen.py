@@ -9,7 +9,6 @@ from __future__ import annotations
 import base64
 import json
 import uuid
-from collections.abc import Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +21,7 @@ from pydantic import BaseModel
 from keepstone.errors import ConfigurationError, NotFound
 from keepstone.integrations.bridge import as_sync_memory, open_memory, run_to_completion, to_name
 from keepstone.integrations.document_store import DocumentStore, require_accepted
+from keepstone.memory import list_all
 from keepstone.recall.render import CLOSE, OPEN, render_line
 from keepstone.types import MESSAGE, Record
 
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from keepstone.integrations.bridge import MemoryOrClient
 
 _STORE = "autogen"
-_PAGE_RECORDS = 100
 
 
 class KeepstoneMemoryConfig(BaseModel):
@@ -132,17 +131,9 @@ class KeepstoneMemory(Memory, Component[KeepstoneMemoryConfig]):
             hits = self._memory.recall(words, limit=self._limit, min_similarity=self._least)
             found = [(hit.record, hit.score) for hit in hits]
         else:
-            found = [(record, None) for record in islice(self._newest(), self._limit)]
+            newest = (record for record in list_all(self._memory) if record.kind != MESSAGE)
+            found = [(record, None) for record in islice(newest, self._limit)]
         return sorted(found, key=lambda each: (each[0].occurred_at, each[0].created_at))
-
-    def _newest(self) -> Iterator[Record]:
-        cursor: str | None = None
-        while True:
-            page = self._memory.list(limit=_PAGE_RECORDS, cursor=cursor)
-            yield from (record for record in page if record.kind != MESSAGE)
-            cursor = page.cursor
-            if cursor is None:
-                return
 
     def _content(self, record: Record, score: float | None) -> MemoryContent:
         about: dict[str, Any] = {"id": record.id, "at": record.occurred_at.isoformat(), "source": record.source}

@@ -16,6 +16,7 @@ from typing import Any
 from keepstone.errors import Conflict, NotFound, ValidationError
 from keepstone.integrations.bridge import as_sync_memory, digest, to_name
 from keepstone.integrations.message_items import SessionItem, SessionItems, is_storable, to_searchable_text
+from keepstone.memory import list_all
 from keepstone.ports.filters import matches, parse
 from keepstone.text.words import has_visible_text
 from keepstone.types import MESSAGE, STEP, Receipt, Record, Version
@@ -299,17 +300,10 @@ class DocumentStore:
 
     def _records(self, conditions: Mapping[str, Any]) -> Iterator[Record]:
         """Documents with and without a text, newest first."""
-        kinds = (self._of_kind(self._name, None, conditions), self._of_kind(MESSAGE, STEP, conditions))
+        kinds = (
+            list_all(self._memory, kind=kind, tag=tag, filter=conditions) for kind, tag in ((self._name, None), (MESSAGE, STEP))
+        )
         return heapq.merge(*kinds, key=lambda record: record.created_at, reverse=True)
-
-    def _of_kind(self, kind: str, tag: str | None, conditions: Mapping[str, Any]) -> Iterator[Record]:
-        cursor: str | None = None
-        while True:
-            page = self._memory.list(kind=kind, tag=tag, filter=conditions, limit=_PAGE_RECORDS, cursor=cursor)
-            yield from page
-            cursor = page.cursor
-            if cursor is None:
-                return
 
     def _matches(self, record: Record, document: Document, filter: Mapping[str, Any] | None) -> bool:
         tree = parse(filter)

@@ -211,7 +211,8 @@ class SessionItems:
                     value = _with_text(value, where, "".join(self._piece(id, seen) for id in ids))
                 if original.get("spelled"):
                     value = unescape(value or [None])
-            text = "" if _is_step(message.content) else text_of(message.content)
+            is_step = not isinstance(message.content, str) and any(block.get("type") == "step" for block in message.content)
+            text = "" if is_step else text_of(message.content)
             found.append((SessionItem(message.role, text, value, message.name, message.at, message.id, message.metadata), pieces))
         return found
 
@@ -287,10 +288,6 @@ def _original_in(content: Any) -> Mapping[str, Any] | None:
     if isinstance(content, str):
         return None
     return next((block for block in content if block.get("type") == ORIGINAL), None)
-
-
-def _is_step(content: Any) -> bool:
-    return not isinstance(content, str) and any(block.get("type") == "step" for block in content)
 
 
 def _kind(value: Any) -> str:

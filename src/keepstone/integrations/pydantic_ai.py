@@ -215,7 +215,11 @@ class KeepstoneConversationStore(ConversationStore):
         talk = talk if found is None else found.value["talk"]
         turns = SessionItems(self._memory, talk, of=CONVERSATION_STORE)
         before = self._before(record.head_id, new_entries)
-        added = turns.add([_to_entry_item(entry, before[entry.id], talk) for entry in new_entries], extract=self._extract)
+        items = [
+            to_item(entry.message, {"entry": entry.id, "before": before[entry.id]}, {ENTRY: entry.id, TALK: talk})
+            for entry in new_entries
+        ]
+        added = turns.add(items, extract=self._extract)
         held = {"record": _RECORD.dump_python(record, mode="json"), "talk": talk, "deleting": False,
                 "before": before[record.head_id] if record.head_id is not None else []}  # fmt: skip
         try:
@@ -360,10 +364,6 @@ def _path(conversation_id: str) -> tuple[str, str]:
 
 def _record_of(found: Document) -> ConversationRecord:
     return _RECORD.validate_json(json.dumps(found.value["record"]))
-
-
-def _to_entry_item(entry: ConversationEntry, before: Sequence[str], talk: str) -> SessionItem:
-    return to_item(entry.message, {"entry": entry.id, "before": list(before)}, {ENTRY: entry.id, TALK: talk})
 
 
 def _parse_entries(turns: Iterable[SessionItem | None]) -> dict[str, Known]:

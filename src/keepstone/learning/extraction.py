@@ -108,7 +108,9 @@ class FactExtractor:
         new = {record.id for record in records}
         lines = [replace(prompt.Line.of(record), new=record.id in new) for record in shown]
         lines = [replace(line, text=strip_fences(line.text)) if line.role == "user" else line for line in lines]
-        known = self._recall_known(job.scope, records)
+        text = " ".join(strip_fences(record.content)[:500] for record in records if _is_users(record))[:4000]
+        query = RecallQuery.parse(text, limit=_MAX_KNOWN_FACTS, kinds=_FACT_KINDS, min_similarity=0)
+        known = [(record.key or "-", record.content) for record in self._recalling.search_records(job.scope, query)]
         answer = model.ask(prompt.render(lines, known=known, now=self._clock(), max_tokens=_MAX_ANSWER_TOKENS))
         reading = prompt.read(answer.text, lines)
         if reading is None:
@@ -134,12 +136,6 @@ class FactExtractor:
         shown = {record.id: record for _, record in (*before, *between) if record.tag != STEP and record.status == "active"}
         ordered = [*shown.values(), *(record for record in records if record.id not in shown)]
         return [*ordered, *(record for _, record in reply)]
-
-    def _recall_known(self, scope: Scope, records: Sequence[Record]) -> list[tuple[str, str]]:
-        """Stored facts about the same things as the messages, with their keys."""
-        text = " ".join(strip_fences(record.content)[:500] for record in records if _is_users(record))[:4000]
-        query = RecallQuery.parse(text, limit=_MAX_KNOWN_FACTS, kinds=_FACT_KINDS, min_similarity=0)
-        return [(record.key or "-", record.content) for record in self._recalling.search_records(scope, query)]
 
     # -- proposals ------------------------------------------------------------------------------------------------
     def _store_proposals(

@@ -104,7 +104,8 @@ class Learner:
         try:
             for at, (request, receipt) in enumerate(zip(requests, receipts, strict=True)):
                 if receipt.action in ("added", "redacted") and _is_user_text(request):
-                    facts = find_user_facts(self._read_stored(scope, request, receipt), request.name)
+                    redacted = self._store.get(scope, receipt.id or "") if receipt.action == "redacted" else None
+                    facts = find_user_facts(request.content if redacted is None else redacted.content, request.name)
                     facts = [fact for fact in facts if "[redacted:" not in fact.content]
                     requested += [(at, request_from_rule(fact, request.name, _parent(request, receipt, now))) for fact in facts]
             stored = self._writing.remember(scope, [fact for _, fact in requested], bulk=True) if requested else []
@@ -118,11 +119,6 @@ class Learner:
         return [
             replace(receipt, learned=tuple(learned[at])) if learned.get(at) else receipt for at, receipt in enumerate(receipts)
         ]
-
-    def _read_stored(self, scope: Scope, request: WriteRequest, receipt: Receipt) -> str:
-        """The stored text: unchanged, or without what the guard redacted."""
-        record = self._store.get(scope, receipt.id or "") if receipt.action == "redacted" else None
-        return request.content if record is None else record.content
 
 
 def _is_user_text(request: WriteRequest) -> bool:

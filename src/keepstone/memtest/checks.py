@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from keepstone.errors import NotFound
+from keepstone.memory import list_all
 from keepstone.memtest.cases import Ask, Context, Isolation, Wanted, Who
 from keepstone.text.token_count import estimate_tokens
 from keepstone.types import Hit, Record, Scope
@@ -68,15 +70,8 @@ def explain_miss(stage: Stage, memory: Memory, case: Ask | Context, wanted: Want
 
 def find_records(memory: Memory | Client, wanted: Wanted, labels: Mapping[str, str] = NOTHING) -> list[Record]:
     """The records of a scope that are as wanted, the newest first."""
-    there: list[Record] = []
-    looked, cursor = 0, None
-    while looked < _MAX_SEARCHED_RECORDS:
-        page = memory.list(limit=100, cursor=cursor)
-        there += [record for record in page if matches_record(wanted, record, labels)]
-        looked, cursor = looked + len(page), page.cursor
-        if cursor is None:
-            break
-    return there
+    records = islice(list_all(memory), _MAX_SEARCHED_RECORDS)
+    return [record for record in records if matches_record(wanted, record, labels)]
 
 
 def explain_exclusion(memory: Memory | Client, case: Ask | Context, record: Record) -> Iterator[str]:
@@ -185,9 +180,6 @@ def find_visible(memory: Memory | Client, hits: Sequence[Hit], query: str, optio
 
 
 # -- assertions for tests in Python -------------------------------------------------------------------------------
-_EXPLAINED = 3
-
-
 def assert_recalls(memory: Held, query: str, *texts: str, within: int = 5, **options: Any) -> tuple[Hit, ...]:
     """Assert that each text is in one of the first `within` memories that are recalled, and return the hits.
 
@@ -252,8 +244,10 @@ def assert_within_budget(memory: Held, query: str, max_tokens: int, *texts: str)
         raise AssertionError(f"the context of {query!r:.80} has {tokens} tokens, and may have {max_tokens}")
     for text in texts:
         if not contains_text(text, block):
-            there = find_records(memory, Wanted(text))
-            why = [f"{each.id} says it and did not fit, or is not recalled: {quote(each.content)}" for each in there[:_EXPLAINED]]
+            there = find_records(memory, Wanted(text))[:_MAX_EXPLAINED]
+            why = [
+                f"{each.id} says it and did not fit, or is not recalled: {quote(each.content)}" for each in there[:_MAX_EXPLAINED]
+            ]
             lines = [f"{text!r} is not in the context of {tokens} tokens", *(why or ["no memory in this scope says it"]), block]
             raise AssertionError("\n".join(lines))
     return block
@@ -264,7 +258,7 @@ def _why(memory: Held, query: str, text: str, hits: Sequence[Hit], options: dict
     wanted = Wanted(text)
     there = [record for record in find_records(memory, wanted) if matches_record(wanted, record)]
     case = Ask("", None, Who(), None, query, options)
-    lines = [line for record in there[:_EXPLAINED] for line in explain_exclusion(memory, case, record)]
+    lines = [line for record in there[:_MAX_EXPLAINED] for line in explain_exclusion(memory, case, record)]
     return [*(lines or [f"no memory in this scope says it ({describe_scope(memory.scope)})"]), *_listed(hits)]
 
 

@@ -180,7 +180,10 @@ def copy_store(store: str, target: Path) -> None:
         for _ in range(_MAX_ATTEMPTS):
             before = _file_state(path)
             if before[2] is not None:
-                return _copy_database(path, target)
+                # A process has the store open: SQLite reads it with its write-ahead log.
+                source = sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)
+                with closing(source), closing(sqlite3.connect(target)) as copy:
+                    return source.backup(copy)
             _copy_files(path, target)
             if _file_state(path) == before:
                 return None
@@ -193,12 +196,6 @@ def copy_store(store: str, target: Path) -> None:
             f"{store} cannot be copied ({error.strerror}): check its mode, and the space for temporary files."
         ) from None
     raise StoreBusy(f"{store} was changed while it was copied, {_MAX_ATTEMPTS} times: try again, or test a backup of it.")
-
-
-def _copy_database(path: Path, target: Path) -> None:
-    """A process has the store open: SQLite reads it with its write-ahead log."""
-    with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as source, closing(sqlite3.connect(target)) as copy:
-        source.backup(copy)
 
 
 def _copy_files(path: Path, target: Path) -> None:

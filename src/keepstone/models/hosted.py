@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 
 from keepstone.errors import ConfigurationError, ModelError
 from keepstone.ports.chat import Answer, Block, Prompt, Stop, Usage
-from keepstone.ports.coroutines import run_blocking
+from keepstone.ports.coroutines import iterate_blocking, run_blocking
 from keepstone.ports.forks import reset_after_fork
 from keepstone.provider_http import (
     check_model_name,
@@ -161,14 +161,7 @@ class HostedModel:
 
     def stream(self, prompt: Prompt) -> Iterator[str | Answer]:
         """The text in pieces, the answer last. A stream that is interrupted before any text is requested again."""
-        pieces = self._stream(prompt, blocking=True)
-        try:
-            while True:
-                yield run_blocking(anext(pieces))
-        except StopAsyncIteration:
-            return
-        finally:
-            run_blocking(pieces.aclose())
+        return iterate_blocking(self._stream(prompt, blocking=True))
 
     def astream(self, prompt: Prompt) -> AsyncIterator[str | Answer]:
         """The text in pieces, the answer last. A stream that is interrupted before any text is requested again."""

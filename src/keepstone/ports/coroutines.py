@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Awaitable
+from collections.abc import AsyncGenerator, Awaitable, Iterator
 from contextvars import ContextVar, copy_context
 from functools import lru_cache
 from typing import TYPE_CHECKING, TypeVar
@@ -25,6 +25,17 @@ def run_blocking(awaitable: Awaitable[T]) -> T:
         value: T = done.value
         return value
     raise RuntimeError("a coroutine without an event loop has waited for one")
+
+
+def iterate_blocking(pieces: AsyncGenerator[T, None]) -> Iterator[T]:
+    """What an asynchronous generator gives that never waits for an event loop."""
+    try:
+        while True:
+            yield run_blocking(anext(pieces))
+    except StopAsyncIteration:
+        return
+    finally:
+        run_blocking(pieces.aclose())
 
 
 def run_in_lasting_loop(awaitable: Awaitable[T]) -> T:

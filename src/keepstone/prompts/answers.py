@@ -8,9 +8,11 @@ from __future__ import annotations
 import json
 import math
 import re
+import tomllib
 import unicodedata
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 MAX_ANSWER_CHARS = 256 * 1024  # characters
@@ -230,22 +232,7 @@ def sentence(value: Any) -> str:
 # the second line of defence (the prompt is the first, trust the third): it lets an odd sentence pass rather than refuse
 # a true one.
 _COMMANDS = re.compile(
-    r"""
-    ^\W*(?:please\s+)?(?:always|never|obey|ignore|disregard|override|pretend|do\s+not|don't|make\s+sure|remember\s+to|you\s+
-        (?:are|must|should|shall|will|have|need|may|can|always|never))\b
-    | ^\W*from\s+now\s+on\W+(?:you|always|never|only|obey|ignore|answer|respond|reply|act|do|the\s+assistant)\b
-    | ^\W*(?:system|developer|assistant)(?:\s+(?:prompt|message|instruction|note))?s?\s*:
-    | \b(?:ignore|disregard|forget|override|bypass)\b.{0,40}\b(?:previous|prior|earlier|above|preceding|system|your)\b.{0,30}
-        \b(?:instruction|prompt|rule|guideline|guardrail|restriction)s?\b
-    | \bignor\w*\b(?=.*\b(?:vorherig|bisherig|pr[ée]c[ée]dent|anterior|previ))
-        .*\b(?:instru[ckçz]|anweisung|istruzion|consigne|befehl)
-    | \b(?:always|must|should|shall|blindly)\s+(?:obey|comply\s+with)\b.{0,30}\b(?:user|instruction|command|request|order|speaker)
-    | \b(?:the|this|every|any|all|each)\s+(?:ai\s+)?(?:assistant|chatbot)s?\s+(?:must|should|shall|has\s+to|have\s+to|needs?\s+to
-        |ought\s+to|is\s+to|always|never|(?:is|are)\s+(?:now\s+)?(?:allowed|authori[sz]ed|required|instructed|permitted))\b
-    | \b(?:reveal|print|show|repeat|leak|output|expose|override|replace|change|ignore)\b.{0,40}
-        \b(?:system\s+prompt|system\s+message|developer\s+message|hidden\s+instructions)\b
-    | \bnew\s+(?:system\s+prompt|instructions)\s*: | <\|\w{1,20}\|> | \[/?INST\] | <</?SYS>> | </?(?:system|memory|conversation)\b
-    """,
+    tomllib.loads(Path(__file__).with_name("commands.toml").read_text(encoding="utf-8"))["pattern"],
     re.IGNORECASE | re.VERBOSE | re.DOTALL,
 )
 

@@ -4,28 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
 
 from keepstone.ports.chat import Prompt
 from keepstone.prompts import read_text
-from keepstone.prompts.answers import json_object
+from keepstone.prompts.answers import closed_object, json_object
 from keepstone.prompts.extraction import Line, conversation, escaped, moment, shortened
 
 VERSION = "1"
 MAX_MEMORY_CHARS = 500
 SYSTEM = read_text("verification")
-_PAIR = {
-    "type": "object",
-    "properties": {"memory": {"type": "integer"}, "turn": {"type": "integer"}},
-    "required": ["memory", "turn"],
-    "additionalProperties": False,
-}
-SCHEMA: dict[str, Any] = {
-    "type": "object",
-    "properties": {"contradicted": {"type": "array", "items": _PAIR}},
-    "required": ["contradicted"],
-    "additionalProperties": False,
-}
+_PAIR = closed_object({"memory": {"type": "integer"}, "turn": {"type": "integer"}})
+SCHEMA = closed_object({"contradicted": {"type": "array", "items": _PAIR}})
 
 
 def render(memories: Sequence[tuple[str, datetime]], lines: Sequence[Line], *, now: datetime, max_tokens: int = 1024) -> Prompt:

@@ -130,15 +130,11 @@ def parse_json(raw: bytes) -> Any:
     if _is_deeper_than(value, _MAX_JSON_DEPTH):
         raise ValidationError(too_deep)
     if "\\ud" in text.lower():
-        _reject_lone_surrogates(value)
+        try:
+            json.dumps(value, ensure_ascii=False).encode("utf-8")
+        except UnicodeEncodeError:
+            raise ValidationError("the body holds half of a surrogate pair: decode the text before you send it.") from None
     return value
-
-
-def _reject_lone_surrogates(value: Any) -> None:
-    try:
-        json.dumps(value, ensure_ascii=False).encode("utf-8")
-    except UnicodeEncodeError:
-        raise ValidationError("the body holds half of a surrogate pair: decode the text before you send it.") from None
 
 
 def _reject_constant(name: str) -> Any:

@@ -187,13 +187,10 @@ async def handle_error(request: Request, error: Exception) -> Response:
         await request.app.state.service.flush_denials()
     response = error_response(error)
     if response.status_code == 405:  # Starlette names the methods of the first matching route only
-        response.headers["allow"] = ", ".join(sorted(_allowed_methods(request)))
+        matching = (route for route in iterate_routes(request.app.routes) if route.matches(request.scope)[0] is not Match.NONE)
+        methods = {method for route in matching for method in getattr(route, "methods", None) or ()}
+        response.headers["allow"] = ", ".join(sorted(methods))
     return response
-
-
-def _allowed_methods(request: Request) -> set[str]:
-    matching = (route for route in iterate_routes(request.app.routes) if route.matches(request.scope)[0] is not Match.NONE)
-    return {method for route in matching for method in getattr(route, "methods", None) or ()}
 
 
 def iterate_routes(routes: Any) -> Iterator[Any]:

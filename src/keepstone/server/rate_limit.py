@@ -43,15 +43,11 @@ class RateLimiter:
             left = min(size, left + (now - last) * per_second)
             allowed = left >= 1.0 - _ROUNDING
             self._buckets[id] = (max(0.0, left - 1.0) if allowed else left, now)
-            self._drop_idle(now)
+            for _ in range(2):  # drop up to two buckets that are full again or exceed the maximum
+                oldest, (_, last) = next(iter(self._buckets.items()))
+                if len(self._buckets) > self._max_ids or now - last > _MINUTE_SECONDS * self._workers:
+                    del self._buckets[oldest]
         if not allowed:
             wait = (1.0 - left) / per_second
             message = f"the limit of {per_minute} requests per minute is reached: try again in {math.ceil(wait)} seconds."
             raise RateLimited(message, wait)
-
-    def _drop_idle(self, now: float) -> None:
-        """Drop up to two buckets that are full again or exceed the maximum."""
-        for _ in range(2):
-            id, (_, last) = next(iter(self._buckets.items()))
-            if len(self._buckets) > self._max_ids or now - last > _MINUTE_SECONDS * self._workers:
-                del self._buckets[id]

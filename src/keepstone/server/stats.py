@@ -65,7 +65,7 @@ def overview(backend: Backend, scope: Scope, days: int = 30) -> ScopeOverview:
     return ScopeOverview(
         records=records,
         kinds=dict(stats.kinds),
-        tags=tuple(TagCount(*row) for row in backend.tag_counts(scope, _MAX_TAGS)),
+        tags=tuple(TagCount(*row) for row in backend.tags(scope, _MAX_TAGS)),
         growth=tuple(growth[::-1]),
         reviews=stats.reviews,
         jobs={"waiting": stats.waiting, "failed": stats.failed},

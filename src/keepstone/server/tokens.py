@@ -283,7 +283,11 @@ class IssuerKeys:
                 return
             try:
                 deadline = time.monotonic() + _FETCH_SECONDS
-                self._keys = _parse_key_set(_fetch(self._address or self._discover(deadline), deadline))
+                listed = _fetch(self._address or self._discover(deadline), deadline).get("keys")
+                if not isinstance(listed, list) or len(listed) > _MAX_KEYS:
+                    raise IssuerUnavailable(f"the key set is missing, or has more than {_MAX_KEYS} keys")
+                keys = (_parse_key(data) for data in listed if isinstance(data, dict))
+                self._keys = tuple(key for key in keys if key is not None)
                 self._expires = self._ticks() + _MAX_AGE_SECONDS
             except IssuerUnavailable as error:
                 effect = "no token can be checked" if self._keys is None else "the known keys stay in use"
@@ -344,15 +348,8 @@ def _fetch(url: str, deadline: float) -> dict[str, Any]:
     return found
 
 
-def _parse_key_set(found: Mapping[str, Any]) -> tuple[_SigningKey, ...]:
-    """The usable keys of a JWKS; others (encryption, weak, private) are skipped."""
-    listed = found.get("keys")
-    if not isinstance(listed, list) or len(listed) > _MAX_KEYS:
-        raise IssuerUnavailable(f"the key set is missing, or has more than {_MAX_KEYS} keys")
-    return tuple(key for data in listed if isinstance(data, dict) and (key := _parse_key(data)) is not None)
-
-
 def _parse_key(data: dict[str, Any]) -> _SigningKey | None:
+    """A usable key; None for any other (encryption, weak, private)."""
     kind, curve, named, kid = data.get("kty"), data.get("crv"), data.get("alg"), data.get("kid")
     if not isinstance(kind, str) or not isinstance(curve, str | None) or not isinstance(kid, str | None):
         return None

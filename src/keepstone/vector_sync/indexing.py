@@ -169,7 +169,8 @@ class Indexing:
         scopes = self._raw.retention.scopes()
         for done, scope in enumerate(scopes):
             try:
-                findings += self._examine_scope(scope)
+                name = f"tenant {scope.tenant}, agent {scope.agent}" + (f", user {scope.user}" if scope.user else "")
+                findings += [Finding(CHECK, f"{name}: {each}", _REPAIR) for each in self._scope_problems(scope)]
             except IndexUnavailable as error:
                 problem = f"{self.name} cannot be compared with the store: {error}"
                 return [*findings[:_MAX_FINDINGS], Finding(CHECK, problem, _CHECK_SERVER)]
@@ -198,10 +199,6 @@ class Indexing:
             if progress is not None:
                 progress(len(results), len(scopes))
         return results
-
-    def _examine_scope(self, scope: Scope) -> Iterator[Finding]:
-        name = f"tenant {scope.tenant}, agent {scope.agent}" + (f", user {scope.user}" if scope.user else "")
-        yield from (Finding(CHECK, f"{name}: {problem}", _REPAIR) for problem in self._scope_problems(scope))
 
     def _scope_problems(self, scope: Scope) -> Iterator[str]:
         number = self._sync.number(scope)

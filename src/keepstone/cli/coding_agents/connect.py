@@ -154,16 +154,10 @@ def _put_server(file: ConfigFile, server: Mapping[str, Any], arguments: list[str
         key: fill.get(value, value) if isinstance(value, str) else dict(value) if isinstance(value, dict) else value
         for key, value in server["entry"].items()
     }
-    path = _server_path(file, server)
+    other: Sequence[str] | None = server.get("other_path")  # of our entry, in files that have such a table
+    path: Sequence[str] = other if other is not None and file.get(other[:-1]) is not None else server["path"]
     if file.get(path) != entry:
         file.put(path, entry)
-
-
-def _server_path(file: ConfigFile, server: Mapping[str, Any]) -> Sequence[str]:
-    """The path of our entry in this file."""
-    path: Sequence[str] = server["path"]
-    other: Sequence[str] | None = server.get("other_path")
-    return other if other is not None and file.get(other[:-1]) is not None else path
 
 
 def _put_hook(file: JsonFile, hooks: Mapping[str, Any], event: str, command: str, seconds: int) -> None:
@@ -228,7 +222,7 @@ def apply_changes(name: str, changes: Sequence[FileChange]) -> None:
             missing = [str(folder) for folder in change.path.parents if not folder.exists()]
             kept[str(change.path)] = {"before": _store(name, change.path, before), "folders": missing}
         kept[str(change.path)]["after"] = _digest(change.after)
-    _write_kept(name, kept)
+    _write(_folder(name) / "files.json", json.dumps(kept, indent=1).encode())
     for change in changes:
         _write(change.path, change.after)
 
@@ -310,10 +304,6 @@ def _read_kept(name: str) -> dict[str, Any]:
         return kept
     except FileNotFoundError:
         return {}
-
-
-def _write_kept(name: str, kept: Mapping[str, Any]) -> None:
-    _write(_folder(name) / "files.json", json.dumps(kept, indent=1).encode())
 
 
 def _store(name: str, path: Path, before: bytes | None) -> str | None:

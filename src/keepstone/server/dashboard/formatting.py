@@ -1,12 +1,14 @@
-"""Template filters and functions: times, numbers, word differences. Pure."""
+"""Template filters and functions: times, numbers, word differences; the texts of `texts.toml`. Pure."""
 
 from __future__ import annotations
 
 import json
 import re
 import shlex
+import tomllib
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -16,6 +18,7 @@ from markupsafe import Markup, escape
 from keepstone.server.dashboard import charts
 from keepstone.write.blocks import ORIGINAL
 
+TEXTS: dict[str, Any] = tomllib.loads(Path(__file__).with_name("texts.toml").read_text(encoding="utf-8"))
 _UNITS = (("year", 31_557_600), ("month", 2_629_800), ("day", 86_400), ("hour", 3600), ("minute", 60))
 _WORDS = re.compile(r"\s+|\w+|[^\w\s]")
 _MAX_COMPARED_CHARS, _MAX_COMPARED_PAIRS = 20_000, 4_000_000
@@ -157,6 +160,11 @@ def with_query(path: str, values: Mapping[str, Any], **changed: Any) -> str:
     """A path with these query parameters; empty ones are left out."""
     query = {name: value for name, value in {**values, **changed}.items() if value not in (None, "")}
     return f"{path}{'&' if '?' in path else '?'}{urlencode(query)}" if query else path
+
+
+def parse_number(text: str) -> int | None:
+    """A number of a form or a query; None for anything else."""
+    return int(text) if text.isdecimal() and len(text) < 18 else None
 
 
 FILTERS: dict[str, Any] = {

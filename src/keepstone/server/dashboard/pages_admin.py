@@ -12,6 +12,7 @@ from keepstone.maintenance.review import DECISIONS, Decision
 from keepstone.ports.maintenance import REVIEW_STATES, ReviewState
 from keepstone.ports.queue import JobState
 from keepstone.server.dashboard.context import Page, PageRequest
+from keepstone.server.dashboard.formatting import TEXTS, parse_number
 from keepstone.server.identity import ADMIN, DEFAULT_RIGHTS, RIGHTS, WRITE, Identity
 from keepstone.server.keys import KeyDraft
 from keepstone.server.problems import status_of
@@ -21,14 +22,6 @@ _REVIEW_PAGE_ITEMS, _MAX_EVIDENCE = 25, 5
 _AUDIT_SCAN_ROWS, _AUDIT_PAGE_ROWS = 10_000, 50
 _JOB_SCAN_ROWS, _JOB_PAGE_ROWS = 10_000, 100
 _JOB_STATES = ("waiting", "running", "failed")
-_FLAGS = {
-    "quarantined": "Held back until a person has reviewed it.",
-    "contradicted": "A newer memory contradicts it.",
-    "stale": "It describes a time that has passed, or has not been confirmed for a long time.",
-    "unsupported": "The memories it was derived from no longer support it.",
-    "duplicate": "Another memory says the same.",
-    "sensitive": "It may hold data that is too sensitive to keep.",
-}
 _DECIDED = {"keep": "Kept", "correct": "Corrected", "retire": "Retired"}
 _EXPIRY_DAYS = {"": "never", "1": "in a day", "7": "in a week", "30": "in 30 days", "90": "in 90 days", "365": "in a year"}
 
@@ -37,7 +30,7 @@ _EXPIRY_DAYS = {"": "never", "1": "in a day", "7": "in a week", "30": "in 30 day
 def review(request: PageRequest) -> Response:
     state = request.http.query.get("state", "open")
     state = state if state in REVIEW_STATES else "open"
-    after = _number(request.http.query.get("after", "")) or 0
+    after = parse_number(request.http.query.get("after", "")) or 0
     memory = request.memory
     items = memory.review.list(state=cast("ReviewState", state), limit=_REVIEW_PAGE_ITEMS + 1, after=after)
     shown = items[:_REVIEW_PAGE_ITEMS]
@@ -49,7 +42,7 @@ def review(request: PageRequest) -> Response:
         more=shown[-1].number if len(items) > len(shown) else None,
         state=state,
         states=REVIEW_STATES,
-        flags=_FLAGS,
+        flags=TEXTS["flags"],
         total=len(memory.review) if state == "open" else None,
     )
 
@@ -60,7 +53,7 @@ def resolve_review(request: PageRequest) -> Response:
     form = request.http.form
     if form.get("do") == "several":
         return _resolve_several(request)
-    decision, number = form.get("decision", ""), _number(form.get("number", ""))
+    decision, number = form.get("decision", ""), parse_number(form.get("number", ""))
     if decision not in DECISIONS or number is None:
         raise ValidationError("the form names no item or no decision: load the page again.")
     content = form.get("content") if decision == "correct" else None
@@ -80,7 +73,7 @@ def resolve_review(request: PageRequest) -> Response:
 def _resolve_several(request: PageRequest) -> Response:
     """Carry out one decision about the ticked items."""
     form = request.http.form
-    numbers = [number for name in form if name.startswith("pick-") and (number := _number(name[5:])) is not None]
+    numbers = [number for name in form if name.startswith("pick-") and (number := parse_number(name[5:])) is not None]
     if not numbers:
         return request.redirect("/review", "Not done: no item is selected. Tick some, or press x.", "bad")
     decision = "keep" if form.get("decision") == "keep" else "retire"
@@ -99,7 +92,7 @@ def audit(request: PageRequest) -> Response:
         request.caller.require(ADMIN)
         chain = request.memory.audit.verify(head=http.param("head"))
     rows = request.memory.audit(since=fields["since"], limit=_AUDIT_SCAN_ROWS)
-    before = _number(fields["before"] or "")
+    before = parse_number(fields["before"] or "")
     matching = [
         row
         for row in rows
@@ -141,7 +134,7 @@ def change_job(request: PageRequest) -> Response:
     request.caller.require(WRITE, person="the job queue")
     form, queue = request.http.form, request.memory.jobs
     text = form.get("number", "")
-    number = _number(text)
+    number = parse_number(text)
     if text and number is None:
         raise ValidationError(f"the job number is {text!r:.40}: use a number from the list of jobs.")
     if form.get("do") == "retry":
@@ -151,10 +144,6 @@ def change_job(request: PageRequest) -> Response:
         queue.drop(number)
         return request.redirect("/jobs", f"Job {number} is dropped. Its messages are kept.")
     raise ValidationError(_UNKNOWN_ACTION)
-
-
-def _number(text: str) -> int | None:
-    return int(text) if text.isdecimal() and len(text) < 18 else None
 
 
 # -- keys --------------------------------------------------------------------------------------------------------------

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from datetime import datetime
 from itertools import islice
 from typing import Any, cast
 
@@ -14,29 +13,12 @@ from keepstone.errors import KeepstoneError, NotFound, ValidationError
 from keepstone.maintenance.health import CHECKS, HealthReport
 from keepstone.maintenance.policy import UpkeepPolicy
 from keepstone.server.dashboard.context import Page, PageRequest
-from keepstone.server.dashboard.formatting import plural
+from keepstone.server.dashboard.formatting import TEXTS, parse_number, plural
 from keepstone.server.identity import ADMIN, FORGET, WRITE
 from keepstone.types import Record
 
 _SHOWN_FINDINGS, _SHOWN_RECORDS, _SHOWN_BATCHES, _MAX_ARCHIVED = 5, 8, 30, 10_000
 LARGE_SCOPE = 5_000  # memories above which the report may take seconds
-_EXPLANATIONS = {
-    "duplicates": "Several memories say the same. The fix archives all but one.",
-    "near duplicates": "Memories that almost say the same. The fix archives the ones that add nothing.",
-    "echoes": "The assistant's words were stored as facts about the user. The fix archives them.",
-    "junk": "Memories without information, such as “ok”. The fix archives them.",
-    "secrets": "Passwords, keys or card numbers in memories. The fix removes them from the text and its history for ever.",
-    "stale": "Memories about a time that has passed. The fix puts them on the review list.",
-    "never recalled": "Memories that no question has needed for a long time. They do no harm: there is nothing to fix.",
-    "contradictions": "Memories that say opposite things. The fix puts them on the review list.",
-    "orphans": "Facts whose sources were forgotten. The fix puts them on the review list.",
-    "expired": "Memories past their time to live. The fix archives them.",
-    "untrusted": "Memories from sources of little trust. They are reported, not changed.",
-}
-_REASONS = {
-    "aged": "not used for long", "expired": "past their time to live", "faded": "lost importance", "capped": "over the limit",
-    "compacted": "condensed into one", "retired": "retired by a person", "junk": "no information", "duplicate": "duplicates",
-}  # fmt: skip
 
 
 # -- health --------------------------------------------------------------------------------------------------------------
@@ -63,7 +45,7 @@ def show_health(request: PageRequest) -> Response:
         report=report,
         findings=findings,
         fixable=sum(bool(finding.plan) for finding in findings),
-        undo=[ticket for ticket in request.http.query.get("undo", "").split(",") if ticket.isdecimal() and len(ticket) < 18],
+        undo=[ticket for ticket in request.http.query.get("undo", "").split(",") if parse_number(ticket) is not None],
         may_fix=request.may(WRITE),
     )
 
@@ -78,7 +60,7 @@ def _finding(request: PageRequest, report: HealthReport, check: str) -> Finding:
         for finding in report.findings
         if finding.check == check
     ]
-    return Finding(check, _EXPLANATIONS[check], report.counts[check], plan, examples)
+    return Finding(check, TEXTS["checks"][check], report.counts[check], plan, examples)
 
 
 def fix_health(request: PageRequest) -> Response:
@@ -104,7 +86,7 @@ def fix_health(request: PageRequest) -> Response:
 
 
 def _undo(request: PageRequest, tickets: str, path: str) -> Response:
-    numbers = [int(ticket) for ticket in tickets.split(",") if ticket.isdecimal() and len(ticket) < 18]
+    numbers = [number for ticket in tickets.split(",") if (number := parse_number(ticket)) is not None]
     if not numbers:
         raise ValidationError("the form names no batch: load the page again.")
     restored = sum(len(request.memory.upkeep.undo(number)) for number in numbers)
@@ -116,43 +98,14 @@ def _undo(request: PageRequest, tickets: str, path: str) -> Response:
 # -- maintenance ---------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A maintenance job of one scope."""
+    """A maintenance job of one scope: a verb of `memory.upkeep`."""
 
     label: str
     text: str
-    run: Callable[[Any, bool], Any]  # of memory.upkeep, and whether it is a dry run
-    rights: tuple[str, ...] = (WRITE,)
+    rights: Sequence[str] = (WRITE,)
 
 
-JOBS = {
-    "lapse": Job("Expired memories", "Archives memories past their time to live.", lambda upkeep, dry: upkeep.lapse(dry_run=dry)),
-    "fade": Job(
-        "Unimportant memories",
-        "Archives facts of low importance that were hardly read, and not changed or read for 30 days.",
-        lambda upkeep, dry: upkeep.fade(dry_run=dry),
-    ),
-    "age": Job(
-        "Unused memories",
-        "Archives what was neither changed nor read for a year; messages and values under keys stay.",
-        lambda upkeep, dry: upkeep.age(dry_run=dry),
-    ),
-    "compact": Job(
-        "Condense related memories",
-        "Makes one memory of several related ones that were not changed for 30 days. The originals are archived.",
-        lambda upkeep, dry: upkeep.compact(dry_run=dry),
-    ),
-    "verify": Job(
-        "Check what may be outdated",
-        "Puts stale, contradicted and unsupported memories on the review list.",
-        lambda upkeep, dry: upkeep.verify(dry_run=dry),
-    ),
-    "purge": Job(
-        "Erase archived memories",
-        "Erases for ever what has been archived for more than 30 days. This cannot be undone.",
-        lambda upkeep, dry: upkeep.purge(dry_run=dry),
-        (WRITE, FORGET),
-    ),
-}
+JOBS = {name: Job(**fields) for name, fields in TEXTS["jobs"].items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,17 +120,6 @@ class Result:
     problems: Sequence[str] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Batch:
-    """Memories that were archived together."""
-
-    ticket: int
-    why: str
-    at: datetime
-    count: int
-    records: Sequence[Record]
-
-
 def show_maintenance(request: PageRequest, result: Result | None = None) -> Response:
     return request.page(
         "maintenance.html",
@@ -190,16 +132,20 @@ def show_maintenance(request: PageRequest, result: Result | None = None) -> Resp
     )
 
 
-def _batches(request: PageRequest) -> list[Batch]:
+def _batches(request: PageRequest) -> list[dict[str, Any]]:
     """The newest batches of archived memories."""
     by_ticket: dict[int, list[Any]] = {}
     for archived in request.memory.upkeep.archived(limit=_MAX_ARCHIVED):
         by_ticket.setdefault(archived.ticket, []).append(archived)
     newest = sorted(by_ticket.items(), key=lambda batch: batch[1][0].at, reverse=True)[:_SHOWN_BATCHES]
+    reasons = TEXTS["archive_reasons"]
     return [
-        Batch(ticket, _REASONS.get(rows[0].why, rows[0].why), rows[0].at, len(rows), [row.record for row in rows[:3]])
+        {
+            "ticket": ticket, "why": reasons.get(rows[0].why, rows[0].why), "at": rows[0].at, "count": len(rows),
+            "records": [row.record for row in rows[:3]],
+        }
         for ticket, rows in newest
-    ]
+    ]  # fmt: skip
 
 
 def do_maintenance(request: PageRequest) -> Response:
@@ -217,7 +163,7 @@ def do_maintenance(request: PageRequest) -> Response:
     request.caller.require(*JOBS[name].rights, person="maintenance")
     if name == "purge" and not dry_run and form.get("sure") != "yes":
         raise ValidationError("erasing needs a confirmation: tick the box, then send the form again.")
-    report = JOBS[name].run(request.memory.upkeep, dry_run)
+    report = getattr(request.memory.upkeep, name)(dry_run=dry_run)
     if name == "verify":
         flags = [request.memory.get(flag.id) for flag in islice(report.flags, _SHOWN_RECORDS)]
         found = [record for record in flags if record is not None]

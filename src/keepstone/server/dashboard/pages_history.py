@@ -46,19 +46,12 @@ def list_conversations(request: PageRequest) -> Response:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Opening:
+def _read_opening(request: PageRequest, session: str) -> dict[str, Any]:
     """How a conversation begins, and who takes part in its first messages."""
-
-    text: str
-    people: tuple[str, ...]
-
-
-def _read_opening(request: PageRequest, session: str) -> Opening:
     rows = request.backend.messages(request.caller.scope, session, limit=_OPENING_MESSAGES, oldest=True)
     first = [record for _, record in rows]
     said = next((record.content for record in first if record.role == "user"), first[0].content if first else "")
-    return Opening(said, tuple(dict.fromkeys(record.name or record.role or "" for record in first)))
+    return {"text": said, "people": list(dict.fromkeys(record.name or record.role or "" for record in first))}
 
 
 def show_conversation(request: PageRequest) -> Response:

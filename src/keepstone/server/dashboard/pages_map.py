@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 
 from starlette.responses import Response
 
 from keepstone.errors import NotFound
 from keepstone.recall.lookups import KINDS, MAX_ENTITIES
 from keepstone.server.dashboard.context import Page, PageRequest
-from keepstone.types import Entity
 
 _DRAWN = 60  # more names than this are not readable on a map; the table has the rest
 _LISTED = 300
@@ -29,24 +27,21 @@ def show_map(request: PageRequest) -> Response:
         if chosen is None:
             raise NotFound(f"no memory names {name!r:.80}: choose a name of the table.")
     drawn = entities[:_DRAWN]
+    names = {entity.name for entity in drawn}
+    # The drawn names that share memories with an entity, and how many, for the script that draws the map.
+    links = {entity.name: [[name, count] for name, count in entity.related if name in names] for entity in drawn}
     return request.page(
         "map.html",
         entities=entities[:_LISTED],
         total=len(entities),
         at_least=len(entities) == MAX_ENTITIES,
         drawn=len(drawn),
-        edges={entity.name: _links(entity, drawn) for entity in drawn},
+        edges={name: json.dumps(each, ensure_ascii=False) for name, each in links.items()},
         kind=kind,
         kinds=LABELS,
         chosen=chosen,
         records=() if chosen is None else request.backend.get_many(request.caller.scope, chosen.ids),
     )
-
-
-def _links(entity: Entity, drawn: Sequence[Entity]) -> str:
-    """The drawn names that share memories with an entity, and how many, as JSON for the script that draws the map."""
-    names = {other.name for other in drawn}
-    return json.dumps([[name, count] for name, count in entity.related if name in names], ensure_ascii=False)
 
 
 PAGES = (Page("/map", get=show_map),)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 
-from markupsafe import Markup
+from markupsafe import escape
 from starlette.responses import Response
 
 from keepstone.errors import Conflict, KeepstoneError, NotFound, ValidationError
@@ -16,10 +16,10 @@ from keepstone.ports.serialize import document
 from keepstone.recall.query import RecallQuery
 from keepstone.server.dashboard import sessions
 from keepstone.server.dashboard.context import Page, PageRequest, memory_path
-from keepstone.server.dashboard.formatting import difference
+from keepstone.server.dashboard.formatting import TEXTS, difference, parse_number
 from keepstone.server.identity import FORGET, WRITE
 from keepstone.server.problems import status_of
-from keepstone.types import BURIED, MESSAGE, PINNED, Explanation, Record, Version
+from keepstone.types import BURIED, MESSAGE, PINNED, Record, Version
 
 KINDS = ("fact", "note", "message", "episode", "summary")
 MAX_TAGS = 60
@@ -27,25 +27,8 @@ _PAGE_RECORDS, _MAX_HITS = 25, 30
 _MAX_SCANNED_RECORDS = 5_000  # larger scopes are not searched for derived memories
 _MAX_PARENTS, _MAX_CHILDREN = 20, 50
 _COMPARED_FIELDS = ("importance", "metadata", "tag", "kind", "source", "trust", "expires_at")
-_SAVED = {
-    "added": "Remembered.",
-    "merged": "Merged into a memory that says the same.",
-    "updated": "It replaces the earlier memory.",
-    "superseded": "It replaces the earlier memory.",
-    "duplicate": "This was remembered already.",
-    "redacted": "Remembered without the sensitive parts.",
-    "quarantined": "Held back until it is reviewed.",
-}
 _WEIGHTS = {"pin": PINNED, "bury": BURIED, "unpin": 0.5}
 _CHANGED = {"tag": "Tagged", "pin": "Pinned", "bury": "Buried", "unpin": "Neither pinned nor buried"}
-_SOURCES = {
-    "system": "Set by the operator of the server",
-    "user": "Said by the user",
-    "agent": "Said by an agent",
-    "import": "Imported",
-    "tool": "Output of a tool",
-    "web": "From a web page",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +156,7 @@ def _undo(request: PageRequest, undo: str) -> Response:
     request.caller.require(WRITE)
     what, _, former = undo.partition("-")
     if what == "archive":
-        restored = request.memory.upkeep.undo(int(former)) if former.isdecimal() and len(former) < 18 else ()
+        restored = () if (ticket := parse_number(former)) is None else request.memory.upkeep.undo(ticket)
         return request.redirect("/memories", f"Restored: {len(restored)}.", "good" if restored else "bad")
     try:
         values = dict(json.loads(former))
@@ -209,20 +192,11 @@ def add_memory(request: PageRequest) -> Response:
         return list_memories(request, status_of(error), str(error))
     if receipt.action == "refused":
         return list_memories(request, 422, "; ".join(receipt.reasons) or "The write was refused; nothing was stored.")
-    message = " ".join([_SAVED.get(receipt.action, "Remembered."), *receipt.reasons])
+    message = " ".join([TEXTS["saved"].get(receipt.action, "Remembered."), *receipt.reasons])
     return request.redirect(memory_path(receipt.id) if receipt.id else "/memories", message)
 
 
 # -- one memory ----------------------------------------------------------------------------------------------------------
-@dataclass(frozen=True, slots=True)
-class VersionChange:
-    """A version, its text with the changes marked, and the other fields that changed."""
-
-    version: Version
-    text: Markup
-    changed: tuple[str, ...]
-
-
 @dataclass(frozen=True, slots=True)
 class Derivation:
     """The memories that a memory was made from and that were made from it; `complete` is False in a scope too large to scan."""
@@ -237,7 +211,7 @@ def show_memory(request: PageRequest, status: int = 200, problem: str | None = N
     id = http.path_params.get("id") or http.param("id") or ""
     record = request.caller.find(id)
     query = http.param("query")
-    explanation = None if query is None else explain(request, query, id)
+    explanation = None if query is None else request.memory.why(query, id)
     if http.fragment:
         return request.part("why.html", explanation=explanation, query=query, linked=False)
     return request.page(
@@ -246,7 +220,7 @@ def show_memory(request: PageRequest, status: int = 200, problem: str | None = N
         record=record,
         history=_changes(request.memory.history(id)),
         derivation=_derivation(request, record),
-        source=_SOURCES.get(record.source.partition(":")[0], "Unknown source"),
+        source=TEXTS["sources"].get(record.source.partition(":")[0], "Unknown source"),
         query=query,
         explanation=explanation,
         problem=problem,
@@ -255,21 +229,13 @@ def show_memory(request: PageRequest, status: int = 200, problem: str | None = N
     )
 
 
-def explain(request: PageRequest, query: str, id: str) -> Explanation:
-    """How a memory scores for a question."""
-    return request.memory.why(query, id)
-
-
-def _changes(versions: Sequence[Version]) -> list[VersionChange]:
-    """The versions, newest first."""
-    changes: list[VersionChange] = []
-    for index, version in enumerate(versions):
-        if index == 0:
-            changes.append(VersionChange(version, Markup("{}").format(version.content), ()))
-            continue
-        before = versions[index - 1]
-        changed = tuple(name for name in _COMPARED_FIELDS if getattr(before, name) != getattr(version, name))
-        changes.append(VersionChange(version, difference(before.content, version.content), changed))
+def _changes(versions: Sequence[Version]) -> list[dict[str, Any]]:
+    """The versions, newest first, each with its text with the changes marked, and the other fields that changed."""
+    changes: list[dict[str, Any]] = []
+    for before, version in zip([None, *versions], versions, strict=False):
+        text = escape(version.content) if before is None else difference(before.content, version.content)
+        changed = [name for name in _COMPARED_FIELDS if before and getattr(before, name) != getattr(version, name)]
+        changes.append({"version": version, "text": text, "changed": changed})
     return changes[::-1]
 
 
@@ -307,12 +273,8 @@ def change_memory(request: PageRequest) -> Response:
         return show_memory(request, 422, "; ".join(receipt.reasons) or "The change was refused; nothing was stored.")
     saved = f"Saved as version {receipt.version}. Version {version} is kept in the history."
     message = "Nothing has changed." if receipt.action == "duplicate" else saved
-    return request.redirect(memory_path(receipt.id or id), " ".join([message, *_new_reasons(receipt.reasons)]))
-
-
-def _new_reasons(reasons: Sequence[str]) -> list[str]:
-    """The receipt's reasons without the one about the kept version, which the message says already."""
-    return [reason for reason in reasons if "is kept" not in reason]
+    reasons = [reason for reason in receipt.reasons if "is kept" not in reason]  # the message says that already
+    return request.redirect(memory_path(receipt.id or id), " ".join([message, *reasons]))
 
 
 def _forget(request: PageRequest, id: str) -> Response:

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
-from markupsafe import Markup
 from starlette.responses import Response
 
 from keepstone.server.dashboard import charts
 from keepstone.server.dashboard.context import Page, PageRequest
 from keepstone.server.dashboard.pages_health import LARGE_SCOPE
 from keepstone.server.metrics import BUCKETS, Metrics
-from keepstone.server.stats import ScopeOverview, overview
+from keepstone.server.stats import overview
 
 _SPAN_DAYS = (30, 90, 365)
 _RECENT_ROWS = 8
@@ -25,6 +24,7 @@ def show_overview(request: PageRequest) -> Response:
     chosen = request.http.query.get("days", "")
     days = int(chosen) if chosen in map(str, _SPAN_DAYS) else _SPAN_DAYS[0]
     numbers = overview(request.caller.backend, request.caller.scope, days)
+    totals = [(f"{row.day:%d %b}".lstrip("0"), row.total) for row in numbers.growth]
     rows = [row for row in request.memory.audit(limit=_SCANNED_AUDIT_ROWS) if row.verb != "key"]
     return request.page(
         "overview.html",
@@ -34,17 +34,12 @@ def show_overview(request: PageRequest) -> Response:
         recent=rows[:_RECENT_ROWS],
         texts=request.texts(row.id for row in rows[:_RECENT_ROWS]),
         latency=recall_latency(request.service.metrics),
-        growth=_growth_chart(numbers, days),
+        growth=charts.area(totals, f"Memories over the last {days} days", "memories"),
         added=sum(day.added for day in numbers.growth),
         costs=request.memory.costs(days=min(days, 30))[:_RECENT_ROWS],
         person=not request.identity.bound_to_agent,
         large=LARGE_SCOPE,
     )
-
-
-def _growth_chart(numbers: ScopeOverview, days: int) -> Markup:
-    totals = [(f"{row.day:%d %b}".lstrip("0"), row.total) for row in numbers.growth]
-    return charts.area(totals, f"Memories over the last {days} days", "memories")
 
 
 def show_health(request: PageRequest) -> Response:

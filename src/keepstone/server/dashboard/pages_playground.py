@@ -18,7 +18,7 @@ from keepstone.agent.strategies import NAMES, AgentAccess, GatheredMemory, Strat
 from keepstone.errors import ModelError, ValidationError
 from keepstone.ports.chat import Answer, ChatModel, Prompt
 from keepstone.server.dashboard.context import Page, PageRequest
-from keepstone.server.dashboard.formatting import message_text, plural, with_query
+from keepstone.server.dashboard.formatting import TEXTS, message_text, plural, with_query
 from keepstone.server.identity import WRITE
 from keepstone.text.token_count import estimate_tokens
 from keepstone.types import MESSAGE, Message, Receipt, Record
@@ -26,21 +26,6 @@ from keepstone.types import MESSAGE, Message, Receipt, Record
 _DEFAULT_SESSION, _DEFAULT_STRATEGY = "playground", "tools"
 _SHOWN_MESSAGES, _MAX_MESSAGE_CHARS, _MAX_WRITES = 30, 20_000, 100
 _INSTRUCTIONS = "You are a helpful assistant. Answer briefly."
-_PART_LABELS = {
-    "instructions": "Instructions of this page",
-    "rules": "Rules for the memory tools",
-    "tools": "Definitions of the memory tools",
-    "known": "What is always known about the user",
-    "messages": "Earlier messages",
-    "recalled": "Memories recalled for this message",
-    "message": "Your message",
-}
-STRATEGIES = {
-    "tools": "tools: the model recalls and writes by itself",
-    "vector": "vector: past exchanges that fit the question",
-    "buffer": "buffer: the newest messages of all sessions",
-    "summary": "summary: older messages as a summary",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +193,7 @@ def _split_prompt(request: PageRequest, prompt: Prompt, gathered: GatheredMemory
         "recalled": gathered.block,
         "message": "\n".join(text for text in last[1] if text != gathered.block),
     }
-    return [Part(name, _PART_LABELS[name], text, estimate_tokens(text)) for name, text in parts.items() if text]
+    return [Part(name, TEXTS["prompt_parts"][name], text, estimate_tokens(text)) for name, text in parts.items() if text]
 
 
 def _block_texts(content: Any) -> list[str]:
@@ -236,7 +221,7 @@ def _page(request: PageRequest, session: str, strategy: str, turn: Turn | None, 
         "playground.html",
         session=session,
         strategy=strategy,
-        strategies=STRATEGIES,
+        strategies=TEXTS["strategies"],
         turn=turn,
         text=text,
         messages=messages,

@@ -13,7 +13,7 @@ from keepstone.errors import NotFound, ValidationError
 from keepstone.ports.serialize import because
 from keepstone.recall.query import RecallQuery
 from keepstone.server.dashboard.context import Page, PageRequest
-from keepstone.server.dashboard.pages_memories import KINDS, MAX_TAGS, explain, parse_fraction
+from keepstone.server.dashboard.pages_memories import KINDS, MAX_TAGS, parse_fraction
 from keepstone.text.token_count import estimate_tokens
 from keepstone.types import Explanation, Hit, Recall
 
@@ -110,7 +110,7 @@ def show_why(request: PageRequest) -> Response:
 
 def _explain(request: PageRequest, query: str, id: str) -> Explanation:
     try:
-        return explain(request, query, id)
+        return request.memory.why(query, id)
     except NotFound:
         raise NotFound(f"memory {id!r:.80} does not exist in this scope: copy the id from its page.") from None
 

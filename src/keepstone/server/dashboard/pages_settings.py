@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Mapping
+from dataclasses import fields
 from typing import Any
 
 from starlette.requests import Request
@@ -27,19 +27,6 @@ _ORIGINS = {
 
 
 # -- settings ------------------------------------------------------------------------------------------------------------
-@dataclass(frozen=True, slots=True)
-class Row:
-    """A setting in force."""
-
-    name: str
-    text: str
-    value: str
-    default: str
-    origin: str
-    variable: str
-    is_default: bool
-
-
 def show_settings(request: PageRequest) -> Response:
     """The settings in force. Secrets are not shown."""
     origins = setting_origins(request.service.settings)
@@ -51,15 +38,16 @@ def show_settings(request: PageRequest) -> Response:
         "Store": request.service.backend.store_kind,
         "Model": "none" if model is None else model.id,
     }
-    return request.page("settings.html", rows=sorted(rows, key=lambda row: row.is_default), about=about)
+    return request.page("settings.html", rows=sorted(rows, key=lambda row: row["is_default"]), about=about)
 
 
-def _row(field: Any, settings: Settings, origin: str) -> Row:
+def _row(field: Any, settings: Settings, origin: str) -> dict[str, Any]:
     value, default = getattr(settings, field.name), getattr(Settings(), field.name)
     shown = _show(value) if field.repr else "set, not shown" if value else "not set"
-    return Row(
-        field.name, field.metadata["text"], shown, _show(default), _ORIGINS[origin], PREFIX + field.name.upper(), value == default
-    )
+    return {
+        "name": field.name, "text": field.metadata["text"], "value": shown, "default": _show(default),
+        "origin": _ORIGINS[origin], "variable": PREFIX + field.name.upper(), "is_default": value == default,
+    }  # fmt: skip
 
 
 def _show(value: Any) -> str:
@@ -93,22 +81,10 @@ async def import_(request: PageRequest, body: Request) -> Response:
 
 
 # -- API explorer --------------------------------------------------------------------------------------------------------
-@dataclass(frozen=True, slots=True)
-class Operation:
-    """An operation of the API: `fields` are (name, where it goes, whether it must be there, what it is), `body` an example."""
-
-    method: str
-    path: str
-    name: str
-    text: str
-    fields: Sequence[tuple[str, str, bool, str]]
-    body: str | None
-
-
 def show_api(request: PageRequest) -> Response:
     """Every operation of the API with a form that sends it. The key is typed in and stays in the page."""
     openapi = request.dashboard.openapi()
-    groups: dict[str, list[Operation]] = {}
+    groups: dict[str, list[dict[str, Any]]] = {}
     for path, operations in openapi["paths"].items():
         for method, operation in operations.items():
             if method in _METHODS:
@@ -116,7 +92,8 @@ def show_api(request: PageRequest) -> Response:
     return request.page("api.html", groups=groups, address=request.service.address)
 
 
-def _operation(openapi: Mapping[str, Any], path: str, method: str, operation: Mapping[str, Any]) -> Operation:
+def _operation(openapi: Mapping[str, Any], path: str, method: str, operation: Mapping[str, Any]) -> dict[str, Any]:
+    """What the explorer shows of an operation: its fields with where each goes and whether it must be there, and an example."""
     parameters = [
         (one["name"], one["in"], one.get("required", False), _type(one.get("schema", {})))
         for one in operation.get("parameters", ())
@@ -128,7 +105,8 @@ def _operation(openapi: Mapping[str, Any], path: str, method: str, operation: Ma
     elif content:
         body = ""
     text = operation.get("description") or operation.get("summary", "")
-    return Operation(method.upper(), path, operation["operationId"], text, parameters, body)
+    name = operation["operationId"]
+    return {"method": method.upper(), "path": path, "name": name, "text": text, "fields": parameters, "body": body}
 
 
 def _type(schema: Mapping[str, Any]) -> str:

@@ -84,7 +84,10 @@ class McpEndpoint:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive)
         try:
-            self._check_origin(request)
+            service = self._service
+            server = None if service.settings.public_url else request.scope["server"]  # behind a proxy it is the proxy's address
+            host = read_header(request, "host")
+            check_origin(read_header(request, "origin"), host, service.address, server and server[0])
             await authenticate(request)
             body = await _read_body(request)
         except ClientDisconnect:
@@ -98,11 +101,6 @@ class McpEndpoint:
         if self._manager is None:
             raise RuntimeError("the application was not started: its lifespan has to run")
         await self._manager.handle_request(scope, _replay(body, receive), send)
-
-    def _check_origin(self, request: Request) -> None:
-        service = self._service
-        server = None if service.settings.public_url else request.scope["server"]  # behind a proxy it is the proxy's address
-        check_origin(read_header(request, "origin"), read_header(request, "host"), service.address, server and server[0])
 
     def _refusal(self, request: Request, error: KeepstoneError) -> Response:
         """A problem; a 401 also says where to get a token."""

@@ -1,10 +1,11 @@
-"""The MCP tools: the memory tools of keepstone's agents, and two that look up context and conversations."""
+"""The MCP tools: the memory tools of keepstone's agents, and three more, whose schemas are in `tools.json`."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 from mcp_types import CallToolResult, TextContent, Tool, ToolAnnotations
@@ -14,7 +15,7 @@ from keepstone.agent import tools as agent
 from keepstone.agent.handlers import NOTE
 from keepstone.errors import ValidationError
 from keepstone.memory import Memory
-from keepstone.recall.query import MAX_LIMIT, check_int
+from keepstone.recall.query import check_int
 from keepstone.server.identity import FORGET, READ, WRITE
 from keepstone.server.mcp.caller import McpCaller
 from keepstone.text.token_count import estimate_tokens
@@ -140,75 +141,18 @@ def _make_tool(schema: Mapping[str, Any], title: str, right: str, result: type[B
     return McpTool(tool, right)
 
 
-_CONTEXT = {
-    "name": CONTEXT,
-    "description": "What is known about a question, as one block of text for a prompt: facts, messages and lessons of past "
-    "tasks, each with its date and source, within a token budget. Use it at the beginning of a task; use recall_memory for "
-    "single memories with their ids.",
-    "input_schema": {
-        "type": "object",
-        "properties": {
-            "query": {"type": "string", "description": "The question or task, in a sentence."},
-            "max_tokens": {
-                "type": "integer",
-                "description": f"The maximum length, {_MIN_TOKENS} to {_MAX_TOKENS}; default {_DEFAULT_TOKENS}.",
-            },
-            "limit": {"type": "integer", "description": f"At most so many memories, 1 to {MAX_LIMIT}."},
-            "kinds": {
-                "type": "array",
-                "items": {"type": "string"},
-                "description": "Only these kinds: fact, note, value, summary, episode, message.",
-            },
-            "tag": {"type": "string", "description": "Only memories with this tag."},
-            "min_trust": {"type": "number", "description": "Only sources trusted this much, 0 to 1; 0.9 is the user's own word."},
-        },
-        "required": ["query"],
-        "additionalProperties": False,
-    },
-}
-_SEARCH = {
-    "name": SEARCH,
-    "description": "Search the messages of earlier conversations, in their exact words, each with its speaker, time and "
-    "session. Use it for exact wording or sources; use recall_memory for what is known.",
-    "input_schema": {
-        "type": "object",
-        "properties": {
-            "words": {"type": "string", "description": "What to search for, in a few words or as a question."},
-            "session": {"type": "string", "description": "Only this conversation."},
-            "limit": {
-                "type": "integer",
-                "description": f"At most, 1 to {agent.MAX_RECALLED}; default {_DEFAULT_MESSAGES}.",
-            },
-        },
-        "required": ["words"],
-        "additionalProperties": False,
-    },
-}
-_RATE = {
-    "name": RATE,
-    "description": "Say whether a memory that recall_memory gave has helped to answer. What helps is ranked a little higher and "
-    "kept longer. Use it when a memory was decisive, or wrong for the question; not for every memory.",
-    "input_schema": {
-        "type": "object",
-        "properties": {
-            "id": {"type": "string", "description": "The id of the memory, as recall_memory gave it."},
-            "helped": {"type": "boolean", "description": "Whether it helped."},
-        },
-        "required": ["id", "helped"],
-        "additionalProperties": False,
-    },
-}
-_AGENT_TOOLS = {schema["name"]: schema for schema in agent.schemas(allow_forget=True)}
+_OWN_TOOLS = json.loads(Path(__file__).with_name("tools.json").read_text(encoding="utf-8"))
+_SCHEMAS = {schema["name"]: schema for schema in (*agent.schemas(allow_forget=True), *_OWN_TOOLS)}
 TOOLS: dict[str, McpTool] = {
     tool.tool.name: tool
     for tool in (
-        _make_tool(_AGENT_TOOLS[agent.RECALL], "Recall memories", READ, RecallResult),
-        _make_tool(_AGENT_TOOLS[agent.WRITE], "Write a memory", WRITE, WriteResult),
-        _make_tool(_AGENT_TOOLS[agent.UPDATE], "Update a memory", WRITE, WriteResult),
-        _make_tool(_AGENT_TOOLS[agent.FORGET], "Forget a memory", FORGET, ForgetResult),
-        _make_tool(_CONTEXT, "Context for a question", READ, ContextResult),
-        _make_tool(_SEARCH, "Search conversations", READ, SearchResult),
-        _make_tool(_RATE, "Rate a memory", WRITE, RateResult),
+        _make_tool(_SCHEMAS[agent.RECALL], "Recall memories", READ, RecallResult),
+        _make_tool(_SCHEMAS[agent.WRITE], "Write a memory", WRITE, WriteResult),
+        _make_tool(_SCHEMAS[agent.UPDATE], "Update a memory", WRITE, WriteResult),
+        _make_tool(_SCHEMAS[agent.FORGET], "Forget a memory", FORGET, ForgetResult),
+        _make_tool(_SCHEMAS[CONTEXT], "Context for a question", READ, ContextResult),
+        _make_tool(_SCHEMAS[SEARCH], "Search conversations", READ, SearchResult),
+        _make_tool(_SCHEMAS[RATE], "Rate a memory", WRITE, RateResult),
     )
 }
 
