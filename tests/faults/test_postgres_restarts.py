@@ -108,13 +108,14 @@ class Proxy:
         cut, answered, last = states
         with contextlib.suppress(OSError):
             while data := server.recv(65536):
+                is_last = last.is_set() and b"COMMIT\0" in data
+                self.cuts += is_last  # before the client may go on
                 if not cut.is_set():
                     client.sendall(data)
                 if b"COMMIT\0" in data:
                     answered.set()
-                    if last.is_set():
-                        self.cuts += 1
-                        break
+                if is_last:
+                    break
         _close(client, server)
 
     def __enter__(self) -> Proxy:
