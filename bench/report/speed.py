@@ -90,7 +90,7 @@ def _postgres(results: Results) -> list[str]:
     if not rows:
         return []
     heads = ["calls a second", "keepstone recall", "pgvector recall", "keepstone add", "pgvector add"]
-    lead = """Scopes of a hundred memories; the clients are threads of one process. Plain pgvector is a table of texts and vectors
+    lead = """Scopes of a hundred memories; the clients are threads of two processes. Plain pgvector is a table of texts and vectors
 with the same embedder, without keywords, history, audit log or guard."""
     return ["## PostgreSQL", lead, pages.table(heads, rows)]
 
