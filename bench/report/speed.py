@@ -90,8 +90,8 @@ def _postgres(results: Results) -> list[str]:
     if not rows:
         return []
     heads = ["calls a second", "keepstone recall", "pgvector recall", "keepstone add", "pgvector add"]
-    lead = """Scopes of a hundred memories; the clients are threads of two processes. Plain pgvector is a table of texts and vectors
-with the same embedder, without keywords, history, audit log or guard."""
+    lead = """Scopes of a hundred memories; the clients are threads of two processes. Plain pgvector is a table of texts and
+vectors with the same embedder, without keywords, history, audit log or guard."""
     return ["## PostgreSQL", lead, pages.table(heads, rows)]
 
 
