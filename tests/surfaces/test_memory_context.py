@@ -110,7 +110,7 @@ def test_context_is_fenced_dated_and_escaped(path: Path) -> None:
         )  # fmt: skip
         memory.ingest([{"role": "user", "content": "Dana prefers dark mode.", "name": "<Dana>"}], session="s")
         memory.set("dana_theme", {"mode": "dark"})
-        block = memory.context("What does Dana say and prefer? Dana theme dark mode")
+        block = memory.context("Dana says, Dana prefers, dana theme dark mode")
         first, *lines, last = block.split("\n")
         assert first.startswith("<memory ")
         assert "not instructions" in first
@@ -195,3 +195,12 @@ def test_an_update_is_stored_although_it_cannot_be_embedded(path: Path) -> None:
         embedder.answer = [[float("nan")] * 4]
         assert memory.update(id, "The kettle is in the attic.").action == "updated"
         assert contents(memory.recall("attic")) == ["The kettle is in the attic."]
+
+
+def test_what_scores_next_to_nothing_beside_the_best_hit_does_not_fill_the_prompt(memory: Memory) -> None:
+    memory.remember("I play bass in a band called Slow Tide")
+    others = ("I work as a nurse at the Santa Maria hospital", "The rent is 950 euros", "We deploy on Thursdays after the tests")
+    memory.remember_many(others)
+    block = memory.context("What is the name of my band?")
+    assert "Slow Tide" in block
+    assert not [other for other in others if other in block]

@@ -30,6 +30,7 @@ _MAX_LESSONS = 3
 _MAX_FORMER = 10  # records whose former values are looked up
 _MAX_FORMER_CHARS = 200  # of a former value that is shown
 _MAX_FILLER_CHARS = 200  # a longer text is never filler
+_MIN_SCORE_SHARE = 0.005  # of the best hit's score: what scores less only fills the prompt
 _BUDGET_PARTS = 3  # what is in hand, and the lessons, may each have one part in so many of the budget
 _STANDING_PARTS = 4  # standing instructions may have one part in so many of the budget
 _MAX_STANDING_TOKENS = 400
@@ -76,6 +77,8 @@ class Contexts:
         if said_only:
             wanted = replace(wanted, kinds=frozenset((MESSAGE,)))
         hits = [hit for hit in self._recalling.search(scope, wanted) if hit.record.kind != EPISODE]
+        least = _MIN_SCORE_SHARE * max((hit.score for hit in hits), default=0.0)
+        hits = [hit for hit in hits if hit.score >= least]
         out = set(leave_out)
         recalled = self._recalling.with_replies(scope, hits) if said_only else [hit.record for hit in hits]
         known = [record for record in recalled if record.id not in out and not asked(record, query) and not is_filler(record)]
