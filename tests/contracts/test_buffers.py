@@ -6,12 +6,14 @@ import json
 import sys
 from collections.abc import Iterator
 from dataclasses import fields, replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 import redis
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from keepstone.buffers import redis as redis_buffer
 from keepstone.buffers.buffered import BufferedStore, within
@@ -27,6 +29,9 @@ from keepstone.testing.builders import AWAY, HOME, NOON, draft
 from keepstone.testing.stores.changing import ForgettingContract, RedactingContract
 from keepstone.testing.stores.message_log import MessageLogContract
 from keepstone.types import Record, Scope
+from tests.contracts.store_rules.any_order import ANY_ORDER
+from tests.contracts.store_rules.changing import ChangingRules
+from tests.contracts.store_rules.message_log import MessageLogRules
 from tests.faults.support import run
 from tests.server_processes import RedisServer
 
@@ -66,20 +71,58 @@ class Clock:
         return NOON + timedelta(seconds=self.seconds)
 
 
-class TestMemoryBuffer(BufferContract):
+# -- random windows -------------------------------------------------------------------------------------------------
+_text = st.text(alphabet=st.characters(exclude_categories=["Cs"]), max_size=20)
+_times = st.datetimes(datetime(1900, 1, 1), datetime(9998, 12, 31), timezones=st.just(UTC)).map(lambda at: at.replace(fold=0))
+_plain = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats(allow_nan=False, allow_infinity=False) | _text,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_text, inner, max_size=3),
+    max_leaves=8,
+)
+records = st.builds(
+    Record,
+    id=_text, scope=st.just(HOME), kind=_text, tag=_text, key=st.none() | _text, content=_text,
+    metadata=st.dictionaries(_text, _plain, max_size=3), importance=st.floats(0, 1), source=_text, trust=st.floats(0, 1),
+    session=st.none() | _text, role=st.none() | _text, name=st.none() | _text, occurred_at=_times, created_at=_times,
+    updated_at=_times, valid_from=_times, valid_to=st.none() | _times, expires_at=st.none() | _times,
+    last_accessed_at=st.none() | _times, access_count=st.integers(0, 2**63), version=st.integers(1, 2**31),
+    status=st.sampled_from(["active", "quarantined", "archived"]), parents=st.lists(_text, max_size=3).map(tuple),
+    embedded=st.booleans(), blocks=st.none() | st.lists(st.dictionaries(_text, _plain, max_size=2), max_size=2).map(tuple),
+    sensitive=st.lists(_text, max_size=2).map(tuple),
+)  # fmt: skip
+windows = st.builds(
+    Window,
+    number=st.integers(1, 2**62),
+    messages=st.lists(st.tuples(st.integers(1, 2**62), records), max_size=3).map(tuple),
+    complete=st.booleans(),
+)
+
+
+class AnyWindow(BufferContract):
+    @settings(ANY_ORDER, max_examples=60)
+    @given(windows)
+    def test_any_window_comes_back_exactly_in_the_place_of_the_one_before(self, buffer: Buffer, kept: Window) -> None:
+        buffer.put(HOME, "s", kept)
+        found = buffer.window(HOME, "s")
+        assert repr(found) == repr(kept)  # 1, 1.0 and True are equal and not the same
+        assert found == kept == buffer.window(HOME, "s")
+        assert buffer.problem is None
+
+
+class TestMemoryBuffer(AnyWindow):
     @pytest.fixture
     def buffer(self) -> Buffer:
         return MemoryBuffer()
 
 
-class TestRedisBuffer(BufferContract):
+class TestRedisBuffer(AnyWindow):
     @pytest.fixture
     def buffer(self, shared: RedisBuffer) -> Buffer:
         return shared
 
 
 # -- a store behind a buffer --------------------------------------------------------------------------------------
-class TestStoreBehindMemory(MessageLogContract, ForgettingContract, RedactingContract):
+class TestStoreBehindMemory(MessageLogContract, ForgettingContract, RedactingContract, ChangingRules, MessageLogRules):
     @pytest.fixture
     def store(self) -> Iterator[Any]:
         store = BufferedStore(SqliteStore.open(":memory:"), MemoryBuffer(bound=3))
@@ -87,7 +130,7 @@ class TestStoreBehindMemory(MessageLogContract, ForgettingContract, RedactingCon
         store.close()
 
 
-class TestStoreBehindRedis(MessageLogContract, ForgettingContract, RedactingContract):
+class TestStoreBehindRedis(MessageLogContract, ForgettingContract, RedactingContract, ChangingRules, MessageLogRules):
     @pytest.fixture
     def store(self, tmp_path: Path, server: RedisServer, plain: Any) -> Iterator[Any]:
         buffer = RedisBuffer(server.url, bound=3, timeout=10)

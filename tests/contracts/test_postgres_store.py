@@ -20,10 +20,10 @@ from keepstone.ports.values import Selector
 from keepstone.stores.postgres import scope_indexes
 from keepstone.stores.postgres.store import PostgresStore, connected
 from keepstone.stores.postgres.wire import PipelinedConnection
-from keepstone.testing import StoreContract
 from keepstone.testing.builders import DIMENSION, EMBEDDER, HOME, add, add_id, vector
 from keepstone.types import Scope
 from tests.contracts.store_machine import store_machine
+from tests.contracts.store_rules import StoreRules
 from tests.server_processes import PostgresServer
 from tests.servers import emptied
 
@@ -35,7 +35,7 @@ def made(postgres_url: str) -> str:
     return postgres_url
 
 
-class TestPostgresStore(StoreContract):
+class TestPostgresStore(StoreRules):
     @pytest.fixture
     def store(self, made: str) -> Iterator[Store]:
         store = PostgresStore.open(emptied(made))

@@ -17,9 +17,10 @@ from keepstone.stores.sqlite.store import SqliteStore
 from keepstone.testing import StoreContract
 from keepstone.testing.builders import DIMENSION, EMBEDDER, HOME, NOON, add, add_id, contents, past
 from tests.contracts.store_machine import store_machine
+from tests.contracts.store_rules import StoreRules
 
 
-class TestSqliteStore(StoreContract):
+class TestSqliteStore(StoreRules):
     @pytest.fixture
     def store(self, tmp_path: Path) -> Iterator[Store]:
         store = SqliteStore.open(str(tmp_path / "memory.db"))

@@ -57,7 +57,7 @@ def test_memory_item(path: Path) -> None:
 
 def test_memory_store_is_a_small_interface_with_a_contract() -> None:
     names = {name for name in dir(StoreContract) if name.startswith("test_")}
-    assert len(names) > 200
+    assert len(names) > 120
 
 
 def test_working_memory(path: Path) -> None:

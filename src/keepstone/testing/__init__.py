@@ -1,5 +1,4 @@
-"""Contracts that adapters pass, ours and third parties', and assertions on what a memory recalls. Needs `pytest`; the contracts
-need `hypothesis` too.
+"""Contracts that adapters pass, ours and third parties', and assertions on what a memory recalls. Needs `pytest`.
 
 A store written elsewhere is tested in a few lines:
 

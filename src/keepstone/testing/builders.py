@@ -11,7 +11,6 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, settings
 
 from keepstone.ports.stores import Store
 from keepstone.ports.values import Draft, IndexRows, ListQuery, Merge, MergeCheck, Revision, Vector, Write
@@ -38,10 +37,6 @@ NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 LONG_AGO = datetime(2001, 1, 1, tzinfo=UTC)
 
 T = TypeVar("T")
-
-# Property tests of a contract: they share one store (each example takes a fresh scope or needs none), and the same test
-# runs in every class that inherits it.
-ANY_ORDER = settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.differing_executors])
 
 
 class NeedsStore:

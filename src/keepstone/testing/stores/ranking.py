@@ -4,20 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from itertools import count
 from random import Random
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from keepstone.errors import EmbedderError, ValidationError
 from keepstone.ports.filters import parse
 from keepstone.ports.stores import Store
 from keepstone.ports.values import Draft, Revision, SearchFilter, Selector, Write
 from keepstone.testing.builders import (
-    ANY_ORDER,
     AWAY,
     DIMENSION,
     HOME,
@@ -37,9 +33,7 @@ from keepstone.testing.builders import (
     wording,
 )
 from keepstone.text.words import MARKS, record_terms, terms
-from keepstone.types import Scope, Version
-
-_fresh = count()
+from keepstone.types import Version
 
 
 def live(store: Store, id: str, made: Draft) -> Row:
@@ -217,20 +211,6 @@ class RankingContract(NeedsStore):
         asked = [f"absent{n}" for n in range(1000)] + ["tea"]
         assert bound.search_words(HOME, asked, 10) == [at(bound, id)]
         assert bound.document_frequencies(HOME, asked) == [0] * 1000 + [1]
-
-    @settings(ANY_ORDER, max_examples=100)
-    @given(texts=st.lists(st.text(min_size=1, max_size=30), min_size=1, max_size=5))
-    def test_any_word_of_any_language_is_found(self, bound: Store, texts: list[str]) -> None:
-        texts = [text for text in texts if "\0" not in text and text.isprintable()]
-        scope = Scope("local", "default", f"reader-{next(_fresh)}")
-        writes = [Write(draft(text, kind="message")) for text in texts]
-        sequences = [at(bound, receipt.id or "", scope) for receipt in bound.write(scope, writes)]
-        stored = [set(record_terms(text, None)) - MARKS for text in texts]
-        asked = sorted(set().union(*stored))
-        assert bound.document_frequencies(scope, asked) == [sum(term in each for each in stored) for term in asked]
-        for term in asked:
-            expected = [sequence for sequence, each in zip(sequences, stored, strict=True) if term in each]
-            assert sorted(bound.search_words(scope, [term], 100)) == expected, term
 
     def test_a_query_vector_that_cannot_be_compared_is_refused(self, bound: Store) -> None:
         add(bound, "tea")

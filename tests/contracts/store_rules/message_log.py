@@ -1,0 +1,34 @@
+"""Random blocks of messages."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from keepstone.ports.stores import Store
+from keepstone.testing.builders import (
+    HOME,
+    NeedsStore,
+    present,
+)
+from keepstone.testing.stores.message_log import with_blocks
+from tests.contracts.store_rules.any_order import ANY_ORDER
+
+plain = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(alphabet=st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=10),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["a", "é", "with space"]), inner, max_size=3),
+)  # fmt: skip
+
+
+class MessageLogRules(NeedsStore):
+    @settings(ANY_ORDER, max_examples=60)
+    @given(st.lists(st.dictionaries(st.sampled_from(["type", "input", "ü", ""]), plain, min_size=1), min_size=1, max_size=3))
+    def test_blocks_of_any_shape_come_back_exactly(self, bound: Store, blocks: list[Any]) -> None:
+        record = present(bound, with_blocks(bound, blocks))
+        assert repr([*(record.blocks or ())]) == repr(blocks)  # 1, 1.0 and True are equal and not the same
+        ((sequence, turn),) = bound.message_log.page(HOME, "s", limit=1)
+        assert record == bound.fetch(HOME, [sequence])[0] == turn
+        assert turn.content == "Let me look."
