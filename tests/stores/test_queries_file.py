@@ -18,7 +18,7 @@ from keepstone.stores.sqlite.migrate import migrate
 FOLDER = Path(sqlite.__file__).parent
 FILES = ("queries.sql", "queue.sql", "maintenance.sql", "store_copy.sql")
 TEXT = "\n".join((FOLDER / name).read_text(encoding="utf-8") for name in FILES)
-QUERIES = Queries("keepstone.stores.sqlite", *FILES)
+QUERIES = Queries(FOLDER, *FILES)
 TEMPORARY = [name for name in list(QUERIES.texts) if QUERIES.texts[name].startswith("CREATE VIRTUAL TABLE")]
 SHARED = set(re.findall(r"^\{(\w+)\}", TEXT, re.MULTILINE))
 

@@ -19,6 +19,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from keepstone.text.patterns import lazy_pattern
+
 UNKNOWN: Final = "[UNK]"
 MAX_PIECE_CHARS = 24
 MAX_RUN_PIECE_CHARS = 12
@@ -35,11 +37,11 @@ _RUN = r"\u0e00-\u0e7f\u3005-\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00
 _MARKS = r"\u0900-\u0963\u0966-\u0dff\u0f71-\u0f84\u102b-\u103e\u17b4-\u17d3"  # of Indic scripts, part of their letters
 _ASCII_WORDS = re.compile(r"[a-z0-9]+|[!-/:-@\[-`{-~]").findall
 _IS_RUN = re.compile(rf"[{_RUN}]").match
-_IGNORED = re.compile(
+_IGNORED = lazy_pattern(
     r"[\u0300-\u036f\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0670\u0640\u00ad\u200b-\u200f\u2060\ufe00-\ufe0f\ufeff\ud800-\udfff]"
 )
 _FOLDED = {"ı": "i", "ł": "l", "ø": "o", "đ": "d", "ß": "ss", "æ": "ae", "œ": "oe", "ى": "ي", "ة": "ه"}
-_FORMS = re.compile(r"[\uff00-\uffef\ufb00-\ufb4f\ufb50-\ufdff\ufe70-\ufeff\uf900-\ufaff\u3300-\u33ff]")  # of other characters
+_FORMS = lazy_pattern(r"[\uff00-\uffef\ufb00-\ufb4f\ufb50-\ufdff\ufe70-\ufeff\uf900-\ufaff\u3300-\u33ff]")  # of other characters
 
 
 @cache

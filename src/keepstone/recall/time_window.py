@@ -21,6 +21,7 @@ from keepstone.scope_index.columns import View
 from keepstone.text.calendar import WORDS
 from keepstone.text.english import PAST_FORMS
 from keepstone.text.languages.times import read_time
+from keepstone.text.patterns import lazy_pattern
 from keepstone.text.time_expressions import TimeHint, closeness, shift
 from keepstone.text.times import instant, micros
 from keepstone.types import Record
@@ -44,24 +45,24 @@ _LOOK_AHEAD = (timedelta(days=1), timedelta(days=7), timedelta(days=364))  # the
 Texts = Callable[[NDArray[np.int64]], Sequence[Record | None]]
 
 _PAST = WORDS["past"] | PAST_FORMS.keys()
-_ASKS_PAST = re.compile(r"\b(?:did|was|were|happened|went|had)\b", re.IGNORECASE)
+_ASKS_PAST = lazy_pattern(r"\b(?:did|was|were|happened|went|had)\b", re.IGNORECASE)
 _WEEKDAY = "(?:mon|tues|wednes|thurs|fri|satur|sun)day"
-_HABIT = re.compile(
+_HABIT = lazy_pattern(
     rf"\b(?:every|always|usually|never|each|{_WEEKDAY}s|{_WEEKDAY} (?:night|morning|afternoon|evening)s|mornings|evenings"
     r"|nights)\b",
     re.IGNORECASE,
 )
-_HAPPENED = re.compile(
+_HAPPENED = lazy_pattern(
     r"\b(?:today|yesterday|tonight|this (?:morning|afternoon|evening|week)|last night|at the weekend|all (?:day|week|weekend)"
     r"|(?:whole|entire) (?:day|week|weekend)|[a-z]{3,}ed)\b",
     re.IGNORECASE,
 )
-_PRESENT = re.compile(
+_PRESENT = lazy_pattern(
     r"(?:\b(?:is|are|am|has|have|takes?|comes?|needs?|wants?|goes|go|runs?|lives?|earns?|pays?|please)|['’](?:s|re|ve|m|d))\b",
     re.IGNORECASE,
 )
 # Words for a time that is counted from now, and so is only one.
-_COUNTED = re.compile(
+_COUNTED = lazy_pattern(
     r"\b(?:last|this|past|previous|next|ago|yesterday|today|tomorrow|tonight|recent(?:ly)?|lately)\b", re.IGNORECASE
 )
 

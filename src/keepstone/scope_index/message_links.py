@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 # The messages one and two before and after: each by its way from a message, or from an earlier neighbour.
 NEIGHBOURS = ((0, "before"), (0, "after"), (1, "before"), (2, "after"))
+_CHUNK = 512  # vectors compared at a time: they stay in the cache of a core
 Columns = dict[str, NDArray[Any]]
 Slots = NDArray[np.int64]
 VectorsAt = Callable[[Slots], NDArray[np.float32]]
@@ -85,8 +86,8 @@ def find_neighbours(columns: Columns, slots: Slots, shown: NDArray[np.bool_]) ->
 
 def measure_links(columns: Columns, vectors_at: VectorsAt, slots: Slots) -> None:
     """Measure anew how alike these slots are to the ones before them."""
-    for start in range(0, len(slots), 4096):
-        some = slots[start : start + 4096]
+    for start in range(0, len(slots), _CHUNK):
+        some = slots[start : start + _CHUNK]
         previous = columns["before"][some].astype(np.int64)
         some, previous = some[previous >= 0], previous[previous >= 0]
         columns["similarity_to_previous"][some] = np.einsum("ij,ij->i", vectors_at(some), vectors_at(previous))

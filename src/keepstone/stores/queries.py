@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from functools import cached_property
-from importlib.resources import files
+from pathlib import Path
 
 _NAME = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
 _SHARED = re.compile(r"^\{(\w+)\}", re.MULTILINE)  # at the start of a line; anything else in braces is left alone
@@ -18,13 +18,13 @@ class Queries:
 
     A statement may begin with another's text, named in braces: `{record}` is the query called record."""
 
-    def __init__(self, package: str, *files: str) -> None:
-        self._package, self._files = package, files or ("queries.sql",)
+    def __init__(self, folder: Path, *files: str) -> None:
+        self._folder, self._files = folder, files
 
     @cached_property
     def texts(self) -> dict[str, str]:
         """Every statement by its name."""
-        texts = [files(self._package).joinpath(file).read_text(encoding="utf-8") for file in self._files]
+        texts = [(self._folder / file).read_text(encoding="utf-8") for file in self._files]
         parts = _NAME.split("\n".join(texts))
         raw = {
             name: "\n".join(line for line in body.splitlines() if not line.startswith("--")).strip()

@@ -27,6 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from keepstone.text.english import STOP_WORDS
+from keepstone.text.patterns import lazy_pattern
 from keepstone.text.words import terms
 
 # -- one statement ------------------------------------------------------------------------------------------
@@ -35,18 +36,18 @@ from keepstone.text.words import terms
 KINDS = ("state", "change", "correction", "end", "past", "wish", "addition", "episode")
 _WEIGHTS_PATH = Path(__file__).parent / "lexicons" / "statement_kinds.tsv"
 _OFFSET, _LANE, _SHIFTS = 128, (1 << 24) - 1, range(0, 24 * len(KINDS), 24)  # of packed weights
-_TOKEN = re.compile(r"[a-z]+(?:'[a-z]+)?|[.!?,:;]|\d+")
+_TOKEN = lazy_pattern(r"[a-z]+(?:'[a-z]+)?|[.!?,:;]|\d+")
 _MAX_CHARS = 600
-_NAME = re.compile(r"\b[A-ZÀ-ÖØ-Þ][\w'’-]*\w")
-_SELF = re.compile(r"\b(?:i|i'm|i've|i'd|i'll|me|my|mine|we|we're|we've|we'd|we'll|us|our|ours|the user|user)\b")
-_OTHER = re.compile(r"\b(?:he|she|they|his|her|their|him|them|he's|she's|they're|they've)\b")
-_KIN = re.compile(
+_NAME = lazy_pattern(r"\b[A-ZÀ-ÖØ-Þ][\w'’-]*\w")
+_SELF = lazy_pattern(r"\b(?:i|i'm|i've|i'd|i'll|me|my|mine|we|we're|we've|we'd|we'll|us|our|ours|the user|user)\b")
+_OTHER = lazy_pattern(r"\b(?:he|she|they|his|her|their|him|them|he's|she's|they're|they've)\b")
+_KIN = lazy_pattern(
     r"\b(?:mother|mum|mom|mama|father|dad|papa|brother|sister|son|daughter|wife|husband|partner|girlfriend|boyfriend|fianc[ée]e?"
     r"|aunt|uncle|cousin|niece|nephew|grandm\w+|grandf\w+|grandpa|granddad|granny|nan|grandson|granddaughter|boss|manager"
     r"|colleague|neighbours?|neighbors?|flatmate|roommate|friend|team|godchild|twins|kids|children|in-laws)\b"
 )
-_NUMBER = re.compile(r"\d|\b(?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|half past|noon|midnight)\b")
-_AFTER_NAME = re.compile(
+_NUMBER = lazy_pattern(r"\d|\b(?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|half past|noon|midnight)\b")
+_AFTER_NAME = lazy_pattern(
     r"(?: and [A-Z]\w+)?(?:'s)? (?:is|has|was|lives|works|[a-z]+s|died|moved|got|quit|left|now|sold|passed)\b"
 )
 
@@ -157,9 +158,9 @@ def _subject(text: str, names: frozenset[str]) -> str:
     return ""
 
 
-_SPEAKER = re.compile(r"\b(?:i|me|we|us|mine|ours)\b")  # "my brother" alone is of the brother
-_NAMES_SOMEBODY = re.compile(r"\b(?:name is|name's|(?:am|is|are) called|call me)\b", re.IGNORECASE)
-_OF_A_NAME = re.compile(r"\b(?:(?:sur|nick)?names?|named|name's|call(?:s|ed)?|known as)\b", re.IGNORECASE)
+_SPEAKER = lazy_pattern(r"\b(?:i|me|we|us|mine|ours)\b")  # "my brother" alone is of the brother
+_NAMES_SOMEBODY = lazy_pattern(r"\b(?:name is|name's|(?:am|is|are) called|call me)\b", re.IGNORECASE)
+_OF_A_NAME = lazy_pattern(r"\b(?:(?:sur|nick)?names?|named|name's|call(?:s|ed)?|known as)\b", re.IGNORECASE)
 
 # -- two statements -----------------------------------------------------------------------------------------
 _READ = 8  # later statements that are read for each earlier one
@@ -194,7 +195,7 @@ MIN_CHANGE = 0.5  # probability of a change, a correction or an end from which a
 MIN_READ = 0.01  # probability without the reader from which the two texts are read
 _KIND_FEATURES = FEATURES.index("names")  # features before this one are told by vectors and kinds
 _MIN_WORD_CHARS = 4  # of a content word and what is around it, at the least, on average
-_ASKS_NOW = re.compile(
+_ASKS_NOW = lazy_pattern(
     r"\b(?:now|nowadays|still|currently|current|at the moment|at present|these days|today|any ?more|any longer|yet|lately)\b",
     re.IGNORECASE,
 )

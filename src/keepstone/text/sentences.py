@@ -6,15 +6,16 @@ import re
 from collections.abc import Iterator
 
 from keepstone.text.english import ABBREVIATIONS, FINAL_ABBREVIATIONS
+from keepstone.text.patterns import lazy_pattern
 
-_MARKED = re.compile(r"[^.!?\n]*[.!?\n]+|[^.!?\n]+\Z")
-_END = re.compile(r"[。！？｡।۔؟]+[」』”’）】)]*|[.!?…]+[\"'”’»)\]*_]*(?=\s)")
-_ORDINAL = re.compile(r"\d{1,2}\.\s+(?:[a-zäöü]|Jan|Feb|M[aä]|Apr|Jun|Jul|Aug|Sep|O[ck]t|Nov|De[cz])")
+_MARKED = lazy_pattern(r"[^.!?\n]*[.!?\n]+|[^.!?\n]+\Z")
+_END = lazy_pattern(r"[。！？｡।۔؟]+[」』”’）】)]*|[.!?…]+[\"'”’»)\]*_]*(?=\s)")
+_ORDINAL = lazy_pattern(r"\d{1,2}\.\s+(?:[a-zäöü]|Jan|Feb|M[aä]|Apr|Jun|Jul|Aug|Sep|O[ck]t|Nov|De[cz])")
 
 MAX_PASSAGE_CHARS = 2000  # some 350 words of English; raise words.ANALYSER with it
 _MIN_PASSAGE_CHARS = 1000
-_SENTENCE_END = re.compile(r"[.!?]['\"”’)\]]*\s|[。！？]")
-_SPACE = re.compile(r"\s")
+_SENTENCE_END = lazy_pattern(r"[.!?]['\"”’)\]]*\s|[。！？]")
+_SPACE = lazy_pattern(r"\s")
 
 
 def split_at_marks(text: str) -> list[str]:

@@ -13,16 +13,17 @@ from typing import Literal
 from keepstone.text.languages.detection import detect_language
 from keepstone.text.languages.lexicon import CODES, fold, load, normalize, pattern
 from keepstone.text.lexicon import Lexicon
+from keepstone.text.patterns import lazy_pattern
 from keepstone.text.sentences import split_sentences
 
 StandingKind = Literal["instruction", "preference", ""]
 MAX_CHARS = 2000  # characters that are read: a longer text is pasted
 _MAX_SENTENCE_CHARS = 300
 _MAX_SENTENCES = 40
-_QUOTED = re.compile(r"\"[^\"\n]{12,}\"|“[^”\n]{12,}”|«[^»\n]{12,}»|```.*?```|(?m:^>.*$)", re.DOTALL)
-_QUOTES = re.compile(r"[\"“«`>]")  # every quotation begins with one
-_BRACKETS = re.compile(r"\s*\([^()]*\)")
-_FIRST_WORDS = re.compile(r"[\w'’-]+")
+_QUOTED = lazy_pattern(r"\"[^\"\n]{12,}\"|“[^”\n]{12,}”|«[^»\n]{12,}»|```.*?```|(?m:^>.*$)", re.DOTALL)
+_QUOTES = lazy_pattern(r"[\"“«`>]")  # every quotation begins with one
+_BRACKETS = lazy_pattern(r"\s*\([^()]*\)")
+_FIRST_WORDS = lazy_pattern(r"[\w'’-]+")
 
 
 @cache

@@ -8,11 +8,12 @@ of the first Claudes, whichever makes most; a newer tokenizer often makes fewer 
 from __future__ import annotations
 
 import math
-import re
 import tomllib
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
+
+from keepstone.text.patterns import lazy_pattern
 
 Counter = Callable[[str], int]
 """What counts the tokens of a text."""
@@ -20,10 +21,10 @@ Counter = Callable[[str], int]
 _LOWER = "a-zß-öø-ÿ\u0100-\u024f\u1e00-\u1eff"
 _UPPER = "A-ZÀ-ÖØ-Þ"
 _SIGNS = r"!-/:-@\[-`{-~"
-_PIECES = re.compile(
+_PIECES = lazy_pattern(
     rf" ?(?:[{_UPPER}]?[{_LOWER}]+|[{_UPPER}]+(?![{_LOWER}])|[0-9]+|[{_SIGNS}]+|[^\x00-\x7f\s{_UPPER}{_LOWER}]+)|\s+(?!\S)|\s+|."
 )
-_RUNS = re.compile(r"((?:\r\n)|[\s\S])\1*")
+_RUNS = lazy_pattern(r"((?:\r\n)|[\s\S])\1*")
 _MAX_CACHED_CHARS = 30  # characters of the longest piece whose cost is remembered
 _MAX_CACHED_PIECES = 20_000  # pieces whose costs are remembered
 

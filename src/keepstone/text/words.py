@@ -23,6 +23,7 @@ from keepstone.text.english import CLEAR_MONTH_PATTERN, STOP_WORDS, WEEKDAY_PATT
 from keepstone.text.languages.detection import detect_language
 from keepstone.text.languages.lexicon import CODES, fold, load, normalize, pattern
 from keepstone.text.languages.stems import light_stem, stop_words
+from keepstone.text.patterns import lazy_pattern
 from keepstone.text.sentences import first_stop, split_sentences
 from keepstone.text.standing import find_standing
 
@@ -31,17 +32,17 @@ _LETTER = (
     r"(?:[^\W_]|[\u0300-\u036f\u0900-\u0963\u0966-\u0dff\u0e31-\u0e4e\u0eb1-\u0ebc\u0ec8-\u0ecd\u102b-\u103e\u17b4-\u17d3\u17dd"
     r"\u3099\u309a])"
 )
-_WORD = re.compile(rf"[^\W_]{_LETTER}*(?:['’]{_LETTER}+)?")
-_ASCII_WORD = re.compile(r"[a-z0-9]+(?:'[a-z0-9]+)?")
-_KEY_BREAKS = re.compile(r"[\W_]+")
-_SHORT_WITH_E = re.compile(r"[^aeiou][aeiou][^aeiouwxy]")  # what is left of liking, making, moved
-_CONTRACTED_NOT = re.compile(r"n['’]t\b")
-_VOWEL_SIGNS = re.compile(
+_WORD = lazy_pattern(rf"[^\W_]{_LETTER}*(?:['’]{_LETTER}+)?")
+_ASCII_WORD = lazy_pattern(r"[a-z0-9]+(?:'[a-z0-9]+)?")
+_KEY_BREAKS = lazy_pattern(r"[\W_]+")
+_SHORT_WITH_E = lazy_pattern(r"[^aeiou][aeiou][^aeiouwxy]")  # what is left of liking, making, moved
+_CONTRACTED_NOT = lazy_pattern(r"n['’]t\b")
+_VOWEL_SIGNS = lazy_pattern(
     "[\u0591-\u05bd\u05bf-\u05c7\u0610-\u061a\u0640\u064b-\u065f\u0670]"
 )  # Hebrew and Arabic, mostly left out
 _HAN = r"\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0002ffff"
-_UNSPACED = re.compile(rf"[{_HAN}\u3040-\u30ff\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]+|[\u1100-\u11ff\uac00-\ud7a3]+")
-_HAN_LETTER = re.compile(rf"[{_HAN}]")
+_UNSPACED = lazy_pattern(rf"[{_HAN}\u3040-\u30ff\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]+|[\u1100-\u11ff\uac00-\ud7a3]+")
+_HAN_LETTER = lazy_pattern(rf"[{_HAN}]")
 _ELISIONS = frozenset("l d j m n s t qu jusqu lorsqu puisqu all dall dell nell sull quest un".split())  # l'école, dell'arte
 ANALYSER = "7"  # change it whenever `terms` or `split_passages` gives other results: stores then write their words anew
 _STEMMED = CODES | {"he"}  # languages whose words have a second term
@@ -51,11 +52,11 @@ _MAX_TERM_CHARS = 64
 ASKS, ONLY_ASKS, NUMBERED, TIMED, INSTRUCTS, PREFERS = "?", "??", "#", "@", "!", "!!"
 MARKS = frozenset((ASKS, ONLY_ASKS, NUMBERED, TIMED, INSTRUCTS, PREFERS))  # ranking sees them; a full-text index has only words
 _MAX_MARK_CHARS = 2000  # characters that are looked through for marks
-_TIME_WORDS = re.compile(
+_TIME_WORDS = lazy_pattern(
     rf"\b(?:yesterday|today|tonight|tomorrow|last|ago|next|weeks?|weekends?|months?|years?|{WEEKDAY_PATTERN}|{CLEAR_MONTH_PATTERN}"
     r"|since|summer|winter|spring|autumn|morning|recently)\b"
 )
-_DIGIT = re.compile(r"\d")
+_DIGIT = lazy_pattern(r"\d")
 _INVISIBLE = {"Cf", "Cc", "Zs", "Zl", "Zp", "Mn"}
 _MAX_QUESTION_CHARS = 300  # a longer text tells something besides
 _QUESTION_MARKS = (
@@ -70,17 +71,17 @@ _QUESTION_MARKS = (
     "嗎。",
     "か。",
 )  # Chinese and Japanese often end without one
-_LONG_CLAUSE = re.compile(
+_LONG_CLAUSE = lazy_pattern(
     r"(?:[^\s,，、]+\s+){3,}[^\s,，、]+[,，、]"
 )  # more than three words before the first comma: they tell something
-_GREETING = re.compile(r"(?:hi|hello|hey|thanks|thank you|ok|okay|please|sorry)\b.{0,20}", re.IGNORECASE)
-_TELLS = re.compile(  # has the form of a question and tells something
+_GREETING = lazy_pattern(r"(?:hi|hello|hey|thanks|thank you|ok|okay|please|sorry)\b.{0,20}", re.IGNORECASE)
+_TELLS = lazy_pattern(  # has the form of a question and tells something
     r"\W*(?:(?:did|have) (?:i|we) (?:ever )?(?:tell|told|mention|say|said)|did you (?:know|hear)|can you believe|guess"
     r"|how about|why (?:not|don['’]t (?:you|we))"
     r"|so (?:i|you|we)\b|you\b|i\b|we\b|my\b)",
     re.IGNORECASE,
 )
-_ASKS_UNMARKED = re.compile(  # a short question without its mark
+_ASKS_UNMARKED = lazy_pattern(  # a short question without its mark
     r"\W*(?:(?:please|hey|ok|so|and)\W+)*(?:"
     r"(?:(?:can|could|would|will) you )?(?:tell|remind) me (?:again )?(?:what|when|where|who|whose|which|how|why)(?:\W+\w+){1,8}"
     r"|(?:what|when|where|who|how|why)(?:['’](?:s|re)\b|\s+(?:is|are|was|were|do|does|did|will|should)\b)(?:\W+\w+){1,6})\W*",

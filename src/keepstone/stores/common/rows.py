@@ -16,7 +16,7 @@ import numpy as np
 from keepstone.errors import EmbedderError
 from keepstone.ports.maintenance import ReviewItem
 from keepstone.ports.queue import Job
-from keepstone.ports.values import IndexRows, Matrix, Vector
+from keepstone.ports.values import IndexRows, Vector
 from keepstone.stores.common.transaction import Transaction
 from keepstone.text.passages import place_of, record_number
 from keepstone.text.times import EPOCH, FOREVER
@@ -26,7 +26,7 @@ Row = Sequence[Any]
 Passages = Callable[[Sequence[int]], Sequence[Row]]  # sequences of records -> rows of the query `index_passages`
 P = ParamSpec("P")
 T = TypeVar("T")
-_CHUNK = 4096
+_CHUNK = 256  # rows: what is read for them stays in the cache of a core
 _PLAIN = ("sequences", "importances", "trusts", "occurred", "valid_from", "expires", "active")
 _CODED = ("kinds", "tags", "sessions", "roles", "names")
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode  # `dumps` would make one each time
@@ -159,16 +159,16 @@ def index_rows(db: Transaction, rows: Iterable[Row], dimension: int, passages: P
     is never in memory twice. `passages` reads the further passages of the records with these sequences."""
     chunks: list[list[Any]] = []
     terms: list[bytes] = []
-    vectors: list[Matrix] = []
+    matrix = np.empty((0, dimension), dtype=np.float32)
     stops: list[int | None] = []
     source = iter(rows)
     while chunk := list(islice(source, _CHUNK)):
         columns = list(zip(*chunk, strict=True))
-        vectors.append(db.read(columns[13], dimension))
+        matrix.resize((len(matrix) + len(chunk), dimension), refcheck=False)  # in place: joining parts would copy all of them
+        matrix[-len(chunk) :] = db.read(columns[13], dimension)
         terms += columns[12]
         stops += columns[14]
         chunks.append(columns[:12])
-    matrix = vectors[0] if len(vectors) == 1 else np.concatenate([np.zeros((0, dimension), dtype=np.float32), *vectors])
     merged = [list(chain.from_iterable(parts)) for parts in zip(*chunks, strict=True)] or [[] for _ in range(12)]
     sequences, kinds, tags, sessions, roles, names, importances, trusts, occurred, valid, expires, status = merged
     count = len(sequences)

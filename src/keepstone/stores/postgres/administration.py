@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
@@ -28,7 +29,7 @@ from keepstone.stores.queries import Queries
 from keepstone.text.words import ANALYSER
 from keepstone.types import Finding
 
-own = Queries("keepstone.stores.postgres", "administration.sql")
+own = Queries(Path(__file__).parent, "administration.sql")
 _LOGIN = re.compile(r"[a-z_][a-z0-9_-]{0,62}$")
 _TABLE = re.compile(r"^CREATE TABLE (\w+) \(\n(.*?)^\);", re.MULTILINE | re.DOTALL)
 # Of the owner's URL, what is the owner's alone does not belong into an application's.

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -42,7 +42,7 @@ class Migration:
 @cache
 def migrations() -> tuple[Migration, ...]:
     """Every half in order."""
-    folder = files("keepstone.stores.postgres").joinpath("migrations")
+    folder = Path(__file__).with_name("migrations")
     found = ((_NUMBERED.match(entry.name), entry) for entry in folder.iterdir())
     halves = [Migration(int(match[1]), match[2], entry.read_text(encoding="utf-8")) for match, entry in found if match]
     return tuple(sorted(halves, key=lambda each: (each.number, each.half == "post")))

@@ -9,12 +9,13 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 from keepstone.stores.common.transaction import Values
 from keepstone.stores.queries import Queries
 
-sql = Queries("keepstone.stores.postgres", "queries.sql", "queue.sql", "maintenance.sql", "engine.sql", "store_copy.sql")
+sql = Queries(Path(__file__).parent, "queries.sql", "queue.sql", "maintenance.sql", "engine.sql", "store_copy.sql")
 _NAMED = re.compile(r"(?<![:\w]):([a-z]\w*)")
 _NUMBERED = re.compile(r"\$(\d+)")
 

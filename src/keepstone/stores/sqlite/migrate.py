@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 import secrets
 from functools import cache
-from importlib.resources import files
 from pathlib import Path
 
 import apsw
@@ -28,7 +27,7 @@ _NUMBERED = re.compile(r"(\d{4})_\w+\.sql$")
 @cache
 def migrations() -> tuple[tuple[int, str], ...]:
     """Every migration by its number, in order."""
-    folder = files("keepstone.stores.sqlite").joinpath("migrations")
+    folder = Path(__file__).with_name("migrations")
     found = ((_NUMBERED.match(entry.name), entry) for entry in folder.iterdir())
     return tuple(sorted((int(match[1]), entry.read_text(encoding="utf-8")) for match, entry in found if match))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import apsw
@@ -15,7 +16,7 @@ from keepstone.stores.common.conditions import Conditions, Operand
 from keepstone.stores.common.transaction import Values
 from keepstone.stores.queries import Queries
 
-sql = Queries("keepstone.stores.sqlite", "queries.sql", "queue.sql", "maintenance.sql", "store_copy.sql")
+sql = Queries(Path(__file__).parent, "queries.sql", "queue.sql", "maintenance.sql", "store_copy.sql")
 
 
 _REWRITE_ROWS = 32  # above this, writing the full-text index anew is much faster than overwriting each word in it

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 import tomllib
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 from keepstone.text.languages.lexicon import CODES, fold
+from keepstone.text.patterns import lazy_pattern
 
 _MAX_CHARS = 300  # that are looked at
 _MIN_SCORE = 0.45  # of a language other than English; a word that only one language has counts 1
@@ -15,21 +15,21 @@ _MIN_SHARE = 0.12  # of the words
 _MARGIN = 1.05  # over the next language
 _ENGLISH_MARGIN = 2.0
 _READ = CODES | {"en"}
-_WORD = re.compile(r"[^\W\d_]+")
+_WORD = lazy_pattern(r"[^\W\d_]+")
 _SCRIPTS = (  # the first of which a text has a good share decides; two letters of Han next to kana are still Japanese
-    ("ja", re.compile(r"[\u3041-\u30fa\uff66-\uff9d]")),
-    ("ko", re.compile(r"[\uac00-\ud7a3\u1100-\u11ff]")),
-    ("zh", re.compile(r"[\u3400-\u4dbf\u4e00-\u9fff]")),
-    ("th", re.compile(r"[\u0e01-\u0e5b]")),
-    ("he", re.compile(r"[\u05d0-\u05ea]")),
-    ("el", re.compile(r"[\u0370-\u03ff]")),
-    ("hi", re.compile(r"[\u0904-\u0939]")),
-    ("ar", re.compile(r"[\u0620-\u06d3]")),
-    ("ru", re.compile(r"[\u0400-\u04ff]")),
+    ("ja", lazy_pattern(r"[\u3041-\u30fa\uff66-\uff9d]")),
+    ("ko", lazy_pattern(r"[\uac00-\ud7a3\u1100-\u11ff]")),
+    ("zh", lazy_pattern(r"[\u3400-\u4dbf\u4e00-\u9fff]")),
+    ("th", lazy_pattern(r"[\u0e01-\u0e5b]")),
+    ("he", lazy_pattern(r"[\u05d0-\u05ea]")),
+    ("el", lazy_pattern(r"[\u0370-\u03ff]")),
+    ("hi", lazy_pattern(r"[\u0904-\u0939]")),
+    ("ar", lazy_pattern(r"[\u0620-\u06d3]")),
+    ("ru", lazy_pattern(r"[\u0400-\u04ff]")),
 )
-_LETTERS = re.compile(r"[^\W\d_]")
-_NOT_ARABIC = re.compile(r"[پچژگٹڈںےہ]")  # Persian, Urdu
-_NOT_RUSSIAN = re.compile(r"[іїєґўјљњћђџѓќәғқңөұүһ]")
+_LETTERS = lazy_pattern(r"[^\W\d_]")
+_NOT_ARABIC = lazy_pattern(r"[پچژگٹڈںےہ]")  # Persian, Urdu
+_NOT_RUSSIAN = lazy_pattern(r"[іїєґўјљњћђџѓќәғқңөұүһ]")
 _MIN_SCRIPT_SHARE = {"ja": 0.1, "zh": 0.25}
 
 
@@ -59,7 +59,7 @@ def _detect(text: str) -> str:
         found = [*_WORD.findall(fold(head)), *{letter for letter in head if not letter.isascii()}]
     scores: dict[str, float] = {}
     for word in found:
-        for code, weight in table.get(word, ()):
+        for code, weight in _weigh(table.get(word, frozenset())):
             scores[code] = scores.get(code, 0.0) + weight
     if not scores:
         return ""
@@ -92,19 +92,21 @@ _FOREIGN: set[str] = set()
 
 
 @lru_cache(maxsize=1)
-def _function_words() -> dict[str, tuple[tuple[str, float], ...]]:
-    """Each function word and telling letter with its languages; the fewer they are, the more it counts."""
+def _function_words() -> dict[str, frozenset[str]]:
+    """Each function word and telling letter with its languages."""
     data = tomllib.loads((Path(__file__).parent / "detection.toml").read_text(encoding="utf-8"))
-    languages = {letter: {code} for code, letters in data.pop("letters").items() for letter in letters}
+    languages = {letter: frozenset((code,)) for code, letters in data.pop("letters").items() for letter in letters}
     for code, words in data.items():
         for word in fold(words).split():
-            languages.setdefault(word, set()).add(code)
+            languages[word] = languages.get(word, frozenset()) | {code}
     _ENGLISH_ONLY.update(word for word, codes in languages.items() if codes == {"en"})
     _ENGLISH.update(word for word, codes in languages.items() if "en" in codes)
     _FOREIGN.update(languages.keys() - _ENGLISH)
-    return {word: _weigh(codes) for word, codes in languages.items()}
+    return languages
 
 
-def _weigh(codes: set[str]) -> tuple[tuple[str, float], ...]:
+@cache
+def _weigh(codes: frozenset[str]) -> tuple[tuple[str, float], ...]:
+    """What a word of these languages says for each; the fewer they are, the more it counts."""
     read = codes & _READ or codes
     return tuple((code, 1 / len(read if code in read else codes)) for code in sorted(codes))
