@@ -67,7 +67,7 @@ train: $(VENV)/.dev
 	$(BIN)/python training/world_questions.py
 
 # The documentation as a site in build/site: the reference is filled in from the code, links and anchors are checked.
-docs: .venv-docs/.ready $(VENV)/.ready
+docs: .venv-docs/.ready $(VENV)/.dev
 	$(BIN)/python tools/make_site.py
 	.venv-docs/bin/zensical build --strict --clean
 

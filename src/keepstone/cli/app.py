@@ -8,11 +8,13 @@ import io
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from importlib import import_module
+from itertools import groupby
 from typing import Annotated, Any, TextIO, cast
 
 import typer
+from typer.core import TyperGroup
 
 from keepstone.cli.arguments import in_command_words
 from keepstone.cli.exit_codes import BAD_INPUT, INTERRUPTED, MEANINGS, OK, UNEXPECTED, code_for
@@ -24,10 +26,14 @@ from keepstone.errors import KeepstoneError
 UsageError = cast(type[Exception], typer.BadParameter.__bases__[0])  # typer does not export it under its own name
 EPILOG = "\b\nExit codes:\n" + "\n".join(f"  {code:>3}  {meaning}" for code, meaning in MEANINGS.items())
 
-MODULES = (
-    "chat", "memory_commands", "recall_commands", "jobs", "transfer", "operations", "health", "review",
-    "memtest", "upkeep", "postgres", "serve", "keys", "encryption", "connect",
-)  # fmt: skip
+# The modules of commands, and the heading of each in the help.
+MODULES = {
+    "memory_commands": "Write", "recall_commands": "Read", "chat": "Conversations and learning",
+    "jobs": "Conversations and learning", "transfer": "Import and export", "operations": "Check and maintain",
+    "health": "Check and maintain", "review": "Check and maintain", "memtest": "Check and maintain",
+    "upkeep": "Check and maintain", "serve": "Server and clients", "keys": "Server and clients", "connect": "Server and clients",
+    "postgres": "Stores", "encryption": "Stores",
+}  # fmt: skip
 # Commands that scripts and agents call again and again: only their own module is imported, and plain arguments are read
 # without typer's parser. Each halves the start.
 QUICK = {
@@ -41,10 +47,23 @@ QUICK = {
 }
 
 
-def build_app(modules: Sequence[str] = MODULES) -> typer.Typer:
+class GroupedHelp(TyperGroup):
+    """Help that lists the commands under the headings of their modules."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        for heading, modules in groupby(MODULES, key=MODULES.__getitem__):
+            apps = [import_module(f"keepstone.cli.{name}").app for name in modules]
+            names = [str(info.name) for app in apps for info in (*app.registered_commands, *app.registered_groups)]
+            width = formatter.width - 16
+            with formatter.section(heading):
+                formatter.write_dl([(name.ljust(10), self.commands[name].get_short_help_str(width)) for name in names])
+
+
+def build_app(modules: Iterable[str] = MODULES) -> typer.Typer:
     """The application with the commands of these modules."""
     app = typer.Typer(
         name="keepstone",
+        cls=GroupedHelp,
         help="Persistent memory for AI agents: one file, no key, no server.",
         epilog=EPILOG,
         no_args_is_help=True,

@@ -38,7 +38,7 @@ def connect(
     list_: Annotated[
         bool, typer.Option("--list", help="Show the clients, which are installed, and which are connected.")
     ] = False,
-    undo_: Annotated[bool, typer.Option("--undo", help="Put the client's files back as they were.")] = False,
+    undo_: Annotated[bool, typer.Option("--undo", help="Restore the client's files.")] = False,
     dry_run: o.DryRun = False,
     project: Annotated[
         str | None,
@@ -51,8 +51,8 @@ def connect(
 ) -> None:
     """Connect a client: Claude Code, Claude Desktop, Codex, Cursor, VS Code, Windsurf, Zed, Gemini CLI, OpenCode.
 
-    The MCP server and, where the client has them, hooks are written into its own configuration. The change is shown, the files as
-    they were are kept, and --undo puts them back. Options for store and scope are written into the configuration too.
+    The MCP server and, where the client has them, hooks are written into its own configuration. --dry-run shows the change
+    without making it. The original files are kept, and --undo restores them. Options for store and scope are written too.
     """
     call.require_store("connect")
     launch = Launch.here(_options(call), project)
@@ -97,14 +97,17 @@ def _render_states(out: Output, states: list[ClientState]) -> None:
 
 def _render_changes(out: Output, title: str, changes: list[FileChange], undone: bool, dry_run: bool, next_: str) -> None:
     for change in changes:
-        out.block(change.diff.rstrip("\n"))
+        if dry_run:
+            out.block(change.diff.rstrip("\n"))
+        else:
+            out.line(f"{'restored' if undone else 'changed'}  {change.path}")
     files = ", ".join(str(change.path) for change in changes)
     if not changes:
         out.line(f"{title} is {'not connected' if undone else 'connected already'}: nothing to change.")
     elif dry_run:
         out.line(("would change ", "bold"), files)
     elif undone:
-        out.line(("disconnected ", "bold green"), f"{title}: {files} as before.")
+        out.line(("disconnected ", "bold green"), f"{title}.")
     else:
         out.line(("connected ", "bold green"), f"{title}. {next_}")
 
@@ -116,9 +119,9 @@ def hook(
     client: Annotated[str, typer.Option(metavar="NAME", help="The client whose formats are used.")] = "claude-code",
     project: o.Project = "auto",
 ) -> None:
-    """Answer a hook of a coding agent: its JSON on standard input, the answer in its format on standard output.
+    """Run a hook of a coding agent, with its JSON on standard input and the answer on standard output.
 
-    session-start and prompt give the session what is known. pre-compact, stop and session-end store what was said. A hook ends
+    session-start and prompt add memories to the session. pre-compact, stop and session-end store what was said. A hook ends
     within seconds and with exit code 0; its errors are in a log that 'keepstone doctor' shows.
     """
     raise ValidationError(f"there is no hook {event!r:.60}: use {', '.join(hook_process.EVENTS)}.")

@@ -31,7 +31,7 @@ def _change(call: Invocation, old: str | None, new: str | None, done: str) -> No
 
 @o.command(app, "encrypt")
 def encrypt(call: Invocation) -> None:
-    """Encrypt a store file with the key that is set.
+    """Encrypt a store file with the key in the settings.
 
     No other process may have it open. A new file is written and takes the place of the old one when it is on disk; after a kill
     the old one is there, and the command can be run again. Backups and exports that were made before stay as they are.
@@ -41,9 +41,9 @@ def encrypt(call: Invocation) -> None:
 
 @o.command(app, "decrypt")
 def decrypt(call: Invocation) -> None:
-    """Write an encrypted store file in the clear again.
+    """Decrypt a store file.
 
-    No other process may have it open. The key that is set must be the file's.
+    No other process may have it open. The settings must hold the file's key.
     """
     _change(call, _key(), None, "decrypted")
 
@@ -58,7 +58,7 @@ def rekey(
 ) -> None:
     """Encrypt a store file with another key.
 
-    The key that is set is the old one. No other process may have the file open. Backups keep the key they were made with.
+    The key in the settings is the old one. No other process may have the file open. Backups keep the key they were made with.
     """
     if (new_key_file is None) == (new_key_command is None):
         raise ConfigurationError("the new key is missing: use one of --new-key-file and --new-key-command.")

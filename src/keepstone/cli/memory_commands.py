@@ -77,7 +77,7 @@ def bury(call: Invocation, ids: o.Ids) -> int:
 
 @o.command(app, "unpin")
 def unpin(call: Invocation, ids: o.Ids) -> int:
-    """Neither pin nor bury memories any more (importance 0.5)."""
+    """Undo pin and bury: the importance becomes 0.5."""
     return _weigh(call, ids, 0.5)
 
 
@@ -144,7 +144,7 @@ def feedback(
 ) -> int:
     """Say whether a recalled memory helped.
 
-    What helps ranks a little higher and is kept longer; 'keepstone why' shows it.
+    A memory that helped ranks a little higher and is kept longer; 'keepstone why' shows it.
     """
     return show_receipt(call, lambda memory: memory.feedback(resolve_id(memory, id), helped=helped), "empty")
 

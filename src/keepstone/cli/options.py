@@ -186,10 +186,10 @@ MinConfidence = Annotated[
 ]
 MinImportance = Annotated[float, typer.Option(metavar="0..1", help="Minimum importance.")]
 Contains = Annotated[
-    list[str] | None, typer.Option(metavar="TEXT", help="Only records whose text has this inside; may be repeated.")
+    list[str] | None, typer.Option(metavar="TEXT", help="Only records whose text contains this; may be repeated.")
 ]
 NotContains = Annotated[
-    list[str] | None, typer.Option(metavar="TEXT", help="Only records whose text does not have this inside; may be repeated.")
+    list[str] | None, typer.Option(metavar="TEXT", help="Only records whose text does not contain this; may be repeated.")
 ]
 MinTrust = Annotated[float | None, typer.Option(metavar="0..1", help="Minimum trust of the source.")]
 MaxTokens = Annotated[int | None, typer.Option(metavar="N", help="Maximum tokens of all texts.")]
@@ -204,7 +204,9 @@ Also = Annotated[
     ),
 ]
 Prefix = Annotated[str | None, typer.Option(metavar="TEXT", help="Only records whose id begins with this.")]
-Order = Annotated[str, typer.Option(metavar="ORDER", help="Which come first: the last stored, or the last occurred.")]
+Order = Annotated[
+    str, typer.Option(metavar="ORDER", help="Newest first by the time of storing (stored) or of the event (occurred).")
+]
 Cursor = Annotated[str | None, typer.Option(metavar="CURSOR", help="The cursor that the previous page printed.")]
 
 # -- maintenance ------------------------------------------------------------------------------------------

@@ -166,7 +166,7 @@ def search(
 ) -> None:
     """Find records by the words in them, newest first.
 
-    Upper and lower case are the same. 'keepstone recall' finds what answers a question, whatever its words.
+    Upper and lower case are the same. 'keepstone recall' finds what answers a question in other words too.
     """
     spellings = [dict.fromkeys((word, word.lower(), word.capitalize(), word.upper())) for word in words]
     condition = {"and": [{"or": [{"contains": each} for each in same]} for same in spellings]}
@@ -245,7 +245,7 @@ def _render_costs(out: Output, found: Sequence[SessionCost]) -> None:
 def users(call: Invocation) -> None:
     """List the users and agents of the tenant, with counts, size and last activity.
 
-    A name that differs from another in case or spaces only is pointed out.
+    Names that differ only in case or spaces are marked.
     """
     call.show(lambda memory: memory.scopes(), lambda out, found: _render_users(out, found, call.place), field="scopes")
 

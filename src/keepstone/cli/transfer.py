@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from keepstone.memory import Memory
 
 app = typer.Typer()
-Plaintext = Annotated[bool, typer.Option("--plaintext", help="Of an encrypted store too: the file is not encrypted.")]
+Plaintext = Annotated[bool, typer.Option("--plaintext", help="Allow this for an encrypted store: the file is not encrypted.")]
 
 
 @o.command(app, "export")
@@ -69,7 +69,7 @@ def import_(
     ],
     place: Annotated[
         str | None,
-        typer.Argument(metavar="[FOLDER]", help="Of a coding agent: where its sessions are.", show_default="its own folder"),
+        typer.Argument(metavar="[FOLDER]", help="The folder with the agent's sessions.", show_default="its own folder"),
     ] = None,
     format: Annotated[
         str,
@@ -90,11 +90,11 @@ def import_(
         typer.Option(
             metavar="HOW",
             help="For memories of several users or projects: one refuses them, each uses a scope for each, all uses this scope.",
-            show_default="one, of coding agents each",
+            show_default="one; each for coding agents",
         ),
     ] = None,
     learn: Annotated[
-        bool, typer.Option("--learn", help="Take what was said as your own words and look for facts in it, as hooks do.")
+        bool, typer.Option("--learn", help="Treat the messages as your own words and learn facts from them, as hooks do.")
     ] = False,
     report: Annotated[
         str | None,
@@ -106,10 +106,10 @@ def import_(
 ) -> int:
     """Import an export of keepstone or of another system, or plain text, CSV or JSON, into the scope.
 
-    Of a keepstone export, all lines are imported, or none if one is invalid; existing records are skipped. Entries of other
+    A keepstone export is imported as a whole, or not at all if a line is invalid; existing records are skipped. Entries of other
     systems (mem0, Letta, Zep and Graphiti, LangMem, archives of ChatGPT and Claude, folders of Markdown) are imported one by one
-    with the source import:NAME. Of plain files each line (lines), bullet (bullets), row (csv) or object (json) is a memory;
-    --field names columns, and what is left is metadata. Importing again adds only new entries; --dry-run shows a sample.
+    with the source import:NAME. In plain files each line (lines), bullet (bullets), row (csv) or object (json) is a memory;
+    --field names columns, and all other columns become metadata. Importing again adds only new entries; --dry-run shows a sample.
 
     Sessions of a coding agent go into the store of its hooks, memory.db in the user's data folder, unless --db names another;
     each project has a scope of its own, and tool calls are kept as steps.
@@ -228,9 +228,10 @@ def import_vault(
     dry_run: o.DryRun = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
 ) -> int:
-    """Show what the notes of a folder say that the memories do not, and carry it over once it is confirmed.
+    """Show the edits in a folder of notes, and apply them after confirmation.
 
-    Notes without an id become memories. A memory whose note is gone stays; one that was changed in the store since is left alone.
+    Notes without an id become memories. A memory whose note was deleted stays. A memory that was changed in the store since the
+    export is not overwritten.
     """
     from keepstone.importing.vault import apply_changes, compare_vault
 
@@ -241,16 +242,16 @@ def import_vault(
             for change in changes:
                 _render_change(out(), change)
         if wanted and not dry_run and not yes:
-            confirm(f"Carry over {render.plural(len(wanted), 'change')} to {call.place} in {call.shown}?")
+            confirm(f"Apply {render.plural(len(wanted), 'change')} to {call.place} in {call.shown}?")
         receipts = [] if dry_run else apply_changes(memory, wanted)
     refused = [receipt for receipt in receipts if receipt.action == "refused"]
 
     def show(out: Output) -> None:
         for receipt in refused:
             render.receipt(out, receipt)
-        head = "would carry over" if dry_run else "carried over"
+        head = "would apply" if dry_run else "applied"
         done = len(wanted) - len(refused)
-        out.line((head, "bold green"), f"  {render.plural(done, 'change')}, {len(changes) - len(wanted)} left alone")
+        out.line((head, "bold green"), f"  {render.plural(done, 'change')}, {len(changes) - len(wanted)} skipped")
 
     shown = [{"what": change.what, "file": change.file, "id": change.id} for change in changes]
     call.answer({"changes": shown, "receipts": document(receipts)}, show)
@@ -315,11 +316,11 @@ def sync(
     full: Annotated[bool, typer.Option("--full", help="Compare everything again, not only what changed.")] = False,
     plaintext: Plaintext = False,
 ) -> None:
-    """Bring the scope of this store and of a target to the same state, in both directions.
+    """Synchronise the scope with another store, a server or a folder, in both directions.
 
     The target is another store, the http(s):// URL of a server (its key is in KEEPSTONE_KEY), or an existing folder that another
-    program synchronises between machines. What both changed is kept as versions and listed by
-    'keepstone review'; what was forgotten in one is forgotten in both. Interrupted, it goes on when it is run again.
+    program synchronises between machines. Memories that both sides changed keep both versions and are listed by
+    'keepstone review'; memories forgotten on one side are forgotten on both. An interrupted run can be repeated.
     """
     from keepstone.client.client import Client
     from keepstone.sync import sync as synchronise

@@ -79,7 +79,7 @@ class WithholdingStore(ForwardingStore):
 
     def revise(self, scope: Scope, id: str, revision: Revision) -> Receipt:
         if self._is_withheld(scope, id):
-            raise NotFound(f"there is no record {id!r:.80} in this scope: the list shows what there is.")
+            raise NotFound(f"there is no record {id!r:.80} in this scope: list shows its records.")
         return self._store.revise(scope, id, revision)
 
     def forget(self, scope: Scope, selector: Selector) -> ForgetReceipt:

@@ -273,7 +273,7 @@ def memory_options(memory: Any, *, allow_forget: bool = False, max_tokens: int =
     given = ClaudeAgentOptions(**options)
     if not isinstance(given.mcp_servers, dict):
         raise ConfigurationError(
-            f"mcp_servers is a {type(given.mcp_servers).__name__}: give a dictionary, so that the memory's can stand in it."
+            f"mcp_servers is a {type(given.mcp_servers).__name__}: pass a dictionary, to which the memory's server is added."
         )
     store = given.session_store or KeepstoneSessionStore(memory)
     ours = memory_hooks(memory, learn=False, max_tokens=max_tokens)

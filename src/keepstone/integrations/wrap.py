@@ -149,7 +149,7 @@ def _check(client: Any, max_tokens: Any, save: Any, place: Any) -> None:
         shown = f"the module {client.__name__}" if inspect.ismodule(client) else f"a {kind.__module__}.{kind.__qualname__}"
         raise ConfigurationError(
             f"client is {shown}: give a client of the packages openai or anthropic, such as OpenAI(), AsyncOpenAI(), Anthropic() "
-            "or AsyncAnthropic(), or one made alike."
+            "or AsyncAnthropic()."
         )
     if isinstance(max_tokens, bool) or not isinstance(max_tokens, int) or not 0 <= max_tokens <= 10_000_000:
         raise ConfigurationError(f"max_tokens is {max_tokens!r:.40}: use a whole number from 0 to 10000000.")

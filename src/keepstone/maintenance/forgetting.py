@@ -33,7 +33,7 @@ class Eraser:
         receipt = self._store.forget(scope, selector)
         if not receipt.forgotten and (id is not None or key is not None):
             what = "id" if id is not None else "key"
-            raise NotFound(f"there is no record with the {what} {named[what]!r:.80} in this scope: the list shows what there is.")
+            raise NotFound(f"there is no record with the {what} {named[what]!r:.80} in this scope: list shows its records.")
         if not everything:  # that drops every state
             drop_feedback(self._store, scope, receipt.ids)
         return self._renew_summaries(scope, receipt)

@@ -77,7 +77,7 @@ class ReviewList:
         stored = self._store.audit_log.number_at(self._scope, number)
         item = self._store.reviews.get(self._scope, stored)
         if item is None or item.state != "open":
-            raise NotFound(f"there is no open review {number} in this scope: the list shows those that wait for a decision.")
+            raise NotFound(f"there is no open review {number} in this scope: review.list shows the open items.")
         if item.record is None:
             raise NotFound(f"memory {item.id} was forgotten since it was flagged: there is nothing left to decide.")
         receipt = self._carry_out(item, item.record, decision, content, by)

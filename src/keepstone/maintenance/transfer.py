@@ -184,7 +184,7 @@ class Transfer:
         id = clean_name(id, "id")
         record, versions = self._store.get(scope, id), self._store.history(scope, id)
         if record is None or not versions:
-            raise NotFound(f"there is no record with the id {id!r:.80} in this scope: the list shows what there is.")
+            raise NotFound(f"there is no record with the id {id!r:.80} in this scope: list shows its records.")
         if record.kind == MESSAGE or record.status != "active":
             what = "a message, which stays in its conversation" if record.kind == MESSAGE else f"{record.status}"
             raise ValidationError(f"{id!r:.80} is {what}: only an active fact, note or value can be moved.")

@@ -152,7 +152,7 @@ class Feedback:
     def _find(self, scope: Scope, id: str) -> Record:
         record = self._store.get(scope, id)
         if record is None or record.status != "active":
-            raise NotFound(f"there is no record {id!r:.80} in this scope: the list shows what there is.")
+            raise NotFound(f"there is no record {id!r:.80} in this scope: list shows its records.")
         return record
 
 

@@ -136,7 +136,7 @@ class Lookups:
         """Every version of a record."""
         versions = self._store.history(scope, clean_name(id, "id"))
         if versions is None:
-            raise NotFound(f"there is no record {id!r:.80} in this scope: the list shows what there is.")
+            raise NotFound(f"there is no record {id!r:.80} in this scope: list shows its records.")
         return versions
 
     def audit(self, scope: Scope, since: datetime | str | None, limit: int) -> Sequence[AuditRow]:

@@ -131,7 +131,7 @@ class Keys:
             if self._states.drop(KEYS_SCOPE, name):
                 self._audit(identity, "revoked")
                 return identity
-        raise NotFound(f"key {id!r:.40} does not exist: 'keepstone keys list' shows those that do.")
+        raise NotFound(f"there is no key {id!r:.40}: 'keepstone keys list' shows the keys.")
 
     def secret(self, name: str) -> bytes:
         """A random secret of the store, created on first use."""

@@ -136,7 +136,9 @@ def test_the_command_shows_the_change_and_makes_it(home: Path) -> None:
     assert f'+        "{home}/mine.db"' in shown
     assert "would change" in shown
     assert files_of(home) == {}
-    assert "hook session-start" in run("connect", "claude-code", "--project", "shop")
+    connected = run("connect", "claude-code", "--project", "shop")
+    assert f"changed  {home}/.claude/settings.json" in connected
+    assert "connected Claude Code" in connected
     assert "connected already" in run("connect", "claude-code", "--project", "shop")
     listed = {each["name"]: each["state"] for each in json.loads(run("connect", "--list", "--json"))["clients"]}
     assert listed["claude-code"] == "outdated"  # it was connected with --project shop

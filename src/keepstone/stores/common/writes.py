@@ -272,7 +272,7 @@ def revise(db: Transaction, context: WriteContext, id: str, revision: Revision) 
     """Change one record's content, importance or metadata."""
     row = db.one("record_state", (context.scope, id))
     if row is None:
-        raise NotFound(f"there is no record {id!r:.80} in this scope: list shows the records there are.")
+        raise NotFound(f"there is no record {id!r:.80} in this scope: list shows its records.")
     state = State(*row)
     if state.status == "archived":
         raise Conflict(f"record {id} is archived: restore it first with upkeep.restore([{id!r}]).")
