@@ -14,7 +14,7 @@ from statistics import median
 from typing import Any
 
 from bench.measure import Times, table
-from bench.report.stamp import stamped
+from bench.report.stamp import result_head
 from keepstone import Memory
 
 KEY = "8c" * 32
@@ -33,7 +33,7 @@ def main(argv: list[str]) -> int:
     figures = {verb: _figures(clear[verb].wall, encrypted[verb].wall) for verb in VERBS}
     if not given.json:
         table("encryption", {verb: "  ".join(f"{name} {value}" for name, value in row.items()) for verb, row in figures.items()})
-    print(json.dumps({**stamped("encryption", argv), "memories": given.memories, "rounds": given.rounds, "verbs": figures}))
+    print(json.dumps({**result_head("encryption", argv), "memories": given.memories, "rounds": given.rounds, "verbs": figures}))
     return 0
 
 

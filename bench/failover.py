@@ -24,7 +24,7 @@ from typing import Any
 import psycopg
 
 from bench.measure import percentile, progress
-from bench.report.stamp import stamped
+from bench.report.stamp import result_head
 from keepstone import KeepstoneError, Memory
 from tests.server_processes import HOST, PostgresServer, postgres_programs
 
@@ -245,5 +245,5 @@ def main(argv: list[str]) -> int:
         Path(folder).chmod(0o755)
         begun = time.monotonic()
         result = run(Path(folder), given.failovers)
-    print(json.dumps({**stamped("failover", argv), **result.as_json(), "seconds": round(time.monotonic() - begun, 1)}))
+    print(json.dumps({**result_head("failover", argv), **result.as_json(), "seconds": round(time.monotonic() - begun, 1)}))
     return 0 if result.good else 1

@@ -24,7 +24,7 @@ import numpy as np
 
 from bench import cold
 from bench.measure import Times, progress, table
-from bench.report.stamp import stamped
+from bench.report.stamp import result_head
 from bench.speed import size_of
 from bench.texts import Text, messages, texts
 from keepstone import Memory
@@ -310,7 +310,11 @@ def main(argv: list[str]) -> int:
     if options.rounds < 1 or min(sizes) < 1:
         parser.error("--rounds and --sizes must be 1 or more")
     with _place(options.folder, options.keep) as path:
-        found = {**stamped("growth", argv), "rounds": options.rounds, "sizes": measure(Plan(path, sizes, options.rounds, verbs))}
+        found = {
+            **result_head("growth", argv),
+            "rounds": options.rounds,
+            "sizes": measure(Plan(path, sizes, options.rounds, verbs)),
+        }
     if not options.json:
         table("machine", found["machine"])
         for size, figures in found["sizes"].items():

@@ -23,7 +23,7 @@ from typing import Any
 
 from bench.linearizable import Call, violation
 from bench.measure import progress
-from bench.report.stamp import stamped
+from bench.report.stamp import result_head
 from bench.torture.children import environment
 from keepstone import Client, KeepstoneError, Memory
 from keepstone.errors import NotFound
@@ -264,7 +264,7 @@ def main(argv: list[str]) -> int:
         "sqlite": lambda history: history.run_files(given.processes, given.calls, given.kills, given.stale),
         "postgres": lambda history: history.run_servers(given.servers, given.processes, given.calls, given.kills),
     }
-    found: dict[str, Any] = stamped("history", argv)
+    found: dict[str, Any] = result_head("history", argv)
     with tempfile.TemporaryDirectory() as folder:
         Path(folder).chmod(0o755)
         for store in given.stores.split(","):

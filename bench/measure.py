@@ -40,7 +40,7 @@ def percentile(values: list[float], share: float) -> float:
 
 
 def ratio(one: float, other: float) -> float:
-    """How many times the other goes into one."""
+    """One divided by the other, to two digits; 0 if the other is 0."""
     return round(one / other, 2) if other else 0.0
 
 

@@ -29,7 +29,7 @@ from rich.table import Table
 
 from bench import threshold
 from bench.datasets import OWN, READERS, Case, DatasetError, Question, load, read_text
-from bench.report.stamp import stamped
+from bench.report.stamp import result_head
 from bench.retrieval import METRICS, Asked, Found, Scores, intervals, means, ranked, scored
 from keepstone import KeepstoneError, Memory, Recall
 from keepstone.errors import ValidationError
@@ -252,7 +252,7 @@ def _options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--jobs", type=_count, default=os.cpu_count() or 1, help="processes side by side (default: the cores)")
     parser.add_argument("--rankings", type=Path, help="write what was found for each question to this file, as JSONL")
     parser.add_argument("--curve", action="store_true", help="what each threshold does to absent questions and to others")
-    parser.add_argument("--peers", help="ask other memories, too: all, or some of chroma,mem0,langgraph,mempalace,fts5,numpy")
+    parser.add_argument("--peers", help="compare with other memories: all, or some of chroma,mem0,langgraph,mempalace,fts5,numpy")
     parser.add_argument("--json", action="store_true", help="print the JSON object only")
 
 
@@ -267,10 +267,10 @@ def _beside(parser: argparse.ArgumentParser, options: argparse.Namespace, cases:
     from bench.peers import command, quality
 
     try:
-        names = command.chosen(options.peers)
+        names = command.parse_names(options.peers)
     except ValueError as error:
         parser.error(str(error))
-    found = quality.measured(cases, options.dataset, names, options.embedder, options.jobs, argv)
+    found = quality.measure_peers(cases, options.dataset, names, options.embedder, options.jobs, argv)
     if not options.json:
         quality.show(found)
     print(json.dumps(found))
@@ -300,7 +300,7 @@ def main(argv: list[str]) -> int:
     begun = time.perf_counter()
     ran = run_all(cases, options.embedder, options.jobs)
     seconds = round(time.perf_counter() - begun, 2)
-    found = {**stamped("quality", argv), "dataset": options.dataset, **figures(ran.asked), "seconds": seconds,
+    found = {**result_head("quality", argv), "dataset": options.dataset, **figures(ran.asked), "seconds": seconds,
              "recall_cpu_ms": round(statistics.median(ran.cpu_ms), 3), "embedder": options.embedder, "unit": cases[0].unit,
              "turns": ran.turns, "skipped_turns": ran.skipped, "left_out": left_out,
              "jobs": min(options.jobs, len(cases))}  # fmt: skip

@@ -1,6 +1,6 @@
 """How fast keepstone writes, recalls and starts. Run with `python -m bench speed`. Timings are printed, never judged.
 
-Everything is measured in one run on one disk, by turns with what it is compared with, so that a busy machine slows both.
+Everything is measured in one run on one disk, in turns with what it is compared with, so that a busy machine slows both.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 
 from bench import cold, reading, writing
 from bench.measure import table
-from bench.report.stamp import about, commanded
+from bench.report.stamp import about, command_line
 from bench.texts import texts
 
 PARTS = ("write", "recall", "start")
@@ -90,17 +90,17 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--processes", type=int, default=1, help="with --store: processes of the clients (default 1)")
     parser.add_argument("--large", help="with --store: one scope of so many memories, before and after it has its own index")
     parser.add_argument("--json", action="store_true", help="print the JSON object only")
-    _peers(parser.add_argument_group("beside other memories, each in an environment of its own that is made in .bench"))
+    _peers(parser.add_argument_group("compared with other memories, each in an environment of its own in .bench"))
     options = parser.parse_args(argv)
     sizes = [size_of(each) for each in options.sizes.split(",")]
     if options.peers:
         from bench.peers import command  # with processes of their own
 
         try:
-            names = command.chosen(options.peers)
+            names = command.parse_names(options.peers)
         except ValueError as error:
             parser.error(str(error))
-        found = command.measured(names, options, sizes, machine(), argv)
+        found = command.measure_peers(names, options, sizes, machine(), argv)
         if not options.json:
             table("machine", found["machine"])
             command.figures.show(found["peers"])
@@ -124,7 +124,7 @@ def main(argv: list[str]) -> int:
         print(json.dumps(found))
         return 0
     with tempfile.TemporaryDirectory(prefix="keepstone-speed-", dir=options.folder) as folder:
-        found = measure(Path(folder), sizes, options.rounds, options.parts.split(",")) | {"command": commanded("speed", argv)}
+        found = measure(Path(folder), sizes, options.rounds, options.parts.split(",")) | {"command": command_line("speed", argv)}
     if not options.json:
         show(found)
     print(json.dumps(found))

@@ -23,7 +23,7 @@ import httpx2
 
 from bench.load import Load, request, run, run_on
 from bench.measure import percentile, progress, ratio, table
-from bench.report.stamp import stamped
+from bench.report.stamp import result_head
 from bench.server import _server
 
 VIEWS = 48  # connections of the attacker
@@ -105,5 +105,5 @@ def main(argv: list[str]) -> int:
     result = measure(given.seconds, given.views)
     if not given.json:
         table(f"stall, {time.perf_counter() - start:.0f} s", {name: result[name] for name in ("me", "recall")})
-    print(json.dumps({**stamped("stall", argv), **result}))
+    print(json.dumps({**result_head("stall", argv), **result}))
     return 0 if all(result[name]["times"] <= BAR for name in ("me", "recall")) else 1

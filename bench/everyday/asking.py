@@ -88,7 +88,7 @@ def ask(person: Person, embedder: str = "auto", reader: str = "auto") -> Answers
             tuple((update, answer(update.question)) for update in person.updates),
             tuple(map(answer, person.traps)),
             tuple(times),
-            tuple((each, shows(memory.context(each.task), texts[each.statement])) for each in person.instructions),
+            tuple((each, contains_text(memory.context(each.task), texts[each.statement])) for each in person.instructions),
             tuple((each, each.old.id in flags) for each in person.contradictions),
             tuple((each, each.old.id in stored) for each in person.contradictions),
             len(flags - contradicted),
@@ -105,7 +105,7 @@ def _best_score(hits: Recall) -> float:
     return float(hits[0].score) if hits else 0.0
 
 
-def shows(context: str, text: str) -> bool:
+def contains_text(context: str, text: str) -> bool:
     """Whether a block for a prompt holds a text, without its escapes and line breaks.
 
     >>> shows("<memory>- [2026-01-05] Use  &lt;b&gt; for totals.</memory>", "Use <b> for totals.")

@@ -20,19 +20,25 @@ from rich.table import Table
 
 from bench.datasets import DatasetError
 from bench.everyday.asking import Answer, Answers, ask
-from bench.everyday.figures import ROWS, at, computed
+from bench.everyday.figures import ROWS, at, compute_figures
 from bench.everyday.people import SPLITS, Person, load
 from bench.report.charts import reliability
-from bench.report.stamp import stamped
+from bench.report.stamp import result_head
 from keepstone import KeepstoneError, Memory
 
 
 def run(people: Sequence[Person], embedder: str, reader: str = "auto") -> tuple[dict[str, Any], list[Answers]]:
     """The figures of some people, those of each, and the answers."""
     answers = [ask(person, embedder, reader) for person in people]
-    by_person = {each.person.name: _by_path(computed([each], resamples=0)) for each in answers}
+    by_person = {each.person.name: _by_path(compute_figures([each], resamples=0)) for each in answers}
     statements = sum(len(person.statements) for person in people)
-    return {"embedder": embedder, "reader": reader, "statements": statements, **computed(answers), "people": by_person}, answers
+    return {
+        "embedder": embedder,
+        "reader": reader,
+        "statements": statements,
+        **compute_figures(answers),
+        "people": by_person,
+    }, answers
 
 
 def _by_path(figures: dict[str, Any]) -> dict[str, Any]:
@@ -47,10 +53,10 @@ def show(figures: dict[str, Any]) -> None:
     table.add_column("", no_wrap=True)
     for name in ("questions", "figure", "95 %"):
         table.add_column(name, justify="right")
-    for path, says in ROWS.items():
+    for path, title in ROWS.items():
         if (value := at(figures, path)) is not None:
             low, high = figures["intervals"][path]
-            table.add_row(says, str(figures["questions"][path]), f"{value:.3f}", f"{low:.3f}–{high:.3f}")
+            table.add_row(title, str(figures["questions"][path]), f"{value:.3f}", f"{low:.3f}–{high:.3f}")
     console.print(table)
     console.print(f"{figures['statements']} statements, {figures['seconds']} s", soft_wrap=True)
 
@@ -93,7 +99,7 @@ def main(argv: list[str]) -> int:
         people = load(options.split, [name.strip() for name in options.people.split(",") if name.strip()])
         Memory.open(":memory:", embedder=options.embedder).close()  # a wrong name is told before the work begins
         figures, answers = run(people, options.embedder, "always" if options.reader else "auto")
-        figures = {**stamped("everyday", argv), "split": options.split, **figures}
+        figures = {**result_head("everyday", argv), "split": options.split, **figures}
         figures["seconds"] = round(time.perf_counter() - begun, 2)
         if options.svg is not None:
             options.svg.write_text(reliability(f"Everyday, {options.split}", figures["calibration"]), encoding="utf-8")

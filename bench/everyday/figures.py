@@ -59,7 +59,7 @@ def _parts(scores: Values) -> Iterator[NDArray[np.intp]]:
         yield np.flatnonzero(which == at)
 
 
-def computed(asked: Sequence[Answers], resamples: int = _RESAMPLES) -> dict[str, Any]:
+def compute_figures(asked: Sequence[Answers], resamples: int = _RESAMPLES) -> dict[str, Any]:
     """Every figure of the people asked, with its interval and the number of questions by its path."""
     sheet = _Sheet(resamples)
     answerable = [answer for each in asked for answer in each.answerable]

@@ -30,7 +30,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.languages.data import NAMES, SPLITS, Question, Store, load_language, load_mixed
-from bench.report.stamp import stamped
+from bench.report.stamp import result_head
 from keepstone import Memory
 from keepstone.errors import KeepstoneError
 
@@ -46,7 +46,7 @@ COLUMNS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Result:
     """A question with the texts that recall returned, and the score of the best hit when there is no threshold."""
 
     question: Question
@@ -54,16 +54,16 @@ class Asked:
     best: float
 
 
-def ask(store: Store, embedder: str, limit: int | None = None) -> list[Asked]:
+def ask(store: Store, embedder: str, limit: int | None = None) -> list[Result]:
     """Tell a new memory the statements and ask it the questions, at most `limit` of each kind."""
-    asked: list[Asked] = []
+    asked: list[Result] = []
     with Memory.open(":memory:", embedder=embedder) as memory:
         for statement in store.statements:
             memory.remember(statement.text, occurred_at=statement.said)
         for question in select(store.questions, limit):
             found = tuple(hit.content for hit in memory.recall(question.text, limit=LIMIT))
             best = memory.recall(question.text, limit=1, min_similarity=0)
-            asked.append(Asked(question, found, best[0].score if best else 0.0))
+            asked.append(Result(question, found, best[0].score if best else 0.0))
     return asked
 
 
@@ -76,7 +76,7 @@ def select(questions: Iterable[Question], limit: int | None) -> list[Question]:
 
 
 # -- figures ------------------------------------------------------------------------------------------------------
-def language_figures(asked: Sequence[Asked]) -> dict[str, Any]:
+def language_figures(asked: Sequence[Result]) -> dict[str, Any]:
     """The figures of one language; None for what was not asked."""
     own, cross, unanswerable = _of(asked, *OWN), _of(asked, "cross"), _of(asked, *UNANSWERABLE)
     word = _of(asked, "own_word")
@@ -98,7 +98,7 @@ def language_figures(asked: Sequence[Asked]) -> dict[str, Any]:
     }
 
 
-def mixed_figures(asked: Sequence[Asked]) -> dict[str, Any]:
+def mixed_figures(asked: Sequence[Result]) -> dict[str, Any]:
     """The figures of the stores with several languages, also by whether question and fact have the same language."""
     parts = {"": asked, "same_": _of(asked, "mixed_same"), "other_": _of(asked, "mixed_other")}
     found: dict[str, Any] = {"questions": len(asked)}
@@ -127,15 +127,15 @@ def auroc(positive: Sequence[float], negative: Sequence[float]) -> float | None:
     return round(wins / (len(positive) * len(negative)), 4)
 
 
-def _of(asked: Sequence[Asked], *kinds: str) -> list[Asked]:
+def _of(asked: Sequence[Result], *kinds: str) -> list[Result]:
     return [each for each in asked if each.question.kind in kinds]
 
 
-def _within(asked: Sequence[Asked], places: int) -> float | None:
+def _within(asked: Sequence[Result], places: int) -> float | None:
     return _share(each.question.answer in each.found[:places] for each in asked)
 
 
-def _silent(asked: Sequence[Asked]) -> float | None:
+def _silent(asked: Sequence[Result]) -> float | None:
     return _share(not each.found for each in asked)
 
 
@@ -145,7 +145,7 @@ def _share(told: Iterable[bool]) -> float | None:
 
 
 # -- the command --------------------------------------------------------------------------------------------------
-def measure(split: str, languages: Sequence[str], embedder: str, limit: int | None) -> tuple[dict[str, Any], list[Asked]]:
+def measure(split: str, languages: Sequence[str], embedder: str, limit: int | None) -> tuple[dict[str, Any], list[Result]]:
     """Every figure, and what was asked; stores with several languages are asked where all languages are."""
     asked = {language: ask(load_language(language, split), embedder, limit) for language in languages}
     figures: dict[str, Any] = {"languages": {language: language_figures(each) for language, each in asked.items()}}
@@ -185,7 +185,7 @@ def _cells(figures: dict[str, Any]) -> list[str]:
     return ["-" if figures[name] is None else shown[name].format(figures[name]) for name in COLUMNS]
 
 
-def show_misses(asked: Iterable[Asked]) -> None:
+def show_misses(asked: Iterable[Result]) -> None:
     """Every question whose first hit is wrong, with what came first."""
     for each in asked:
         first = each.found[0] if each.found else ""
@@ -217,7 +217,13 @@ def main(argv: list[str]) -> int:
         print(f"bench languages: {error}", file=sys.stderr)
         return 2
     seconds = round(time.perf_counter() - begun, 1)
-    found = {**stamped("languages", argv), "split": options.split, "embedder": options.embedder, **figures, "seconds": seconds}
+    found = {
+        **result_head("languages", argv),
+        "split": options.split,
+        "embedder": options.embedder,
+        **figures,
+        "seconds": seconds,
+    }
     if options.misses:
         show_misses(asked)
     if not options.json:

@@ -18,7 +18,7 @@ PARTS = {"write": ("add",)}  # of bench speed, as they are called here
 KINDS = {"same": ("same",), "usual": ("usual",), "both": ("same", "usual")}
 
 
-def chosen(text: str) -> tuple[str, ...]:
+def parse_names(text: str) -> tuple[str, ...]:
     """The memories that --peers names, keepstone first; "all" is every one.
 
     Raises ValueError for a name that is none.
@@ -30,7 +30,7 @@ def chosen(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(("keepstone", *named)))
 
 
-def measured(
+def measure_peers(
     names: tuple[str, ...], options: argparse.Namespace, sizes: list[int], machine: dict[str, Any], argv: list[str]
 ) -> dict[str, Any]:
     """The object that `bench speed --peers` prints."""
@@ -51,9 +51,9 @@ def _folder(options: argparse.Namespace) -> Iterator[Path]:
     base = Path(options.folder) if options.folder else FOLDER
     base.mkdir(parents=True, exist_ok=True)
     if options.keep:
-        kept = base / "stores"
-        kept.mkdir(exist_ok=True)
-        yield kept
+        vectors_file = base / "stores"
+        vectors_file.mkdir(exist_ok=True)
+        yield vectors_file
         return
     with tempfile.TemporaryDirectory(prefix="stores-", dir=base, ignore_cleanup_errors=True) as folder:
         yield Path(folder)

@@ -27,7 +27,9 @@ CALL = 500  # turns in one message to a child
 Figures = dict[str, Any]
 
 
-def measured(cases: Sequence[Case], dataset: str, names: Sequence[str], embedder: str, jobs: int, argv: list[str]) -> Figures:
+def measure_peers(
+    cases: Sequence[Case], dataset: str, names: Sequence[str], embedder: str, jobs: int, argv: list[str]
+) -> Figures:
     """The object that `bench quality --peers` prints."""
     minilm = embedder.startswith("minilm")
     embedder = f"minilm:{weights()}" if embedder == "minilm" else embedder
@@ -68,20 +70,20 @@ def _part(figures: Figures) -> Figures:
 
 def _best(child: Child, cases: Sequence[Case]) -> Figures:
     """One memory's score, with names in the texts or without, whichever finds more."""
-    without = _asked(child, cases, False)
+    without = _ask_questions(child, cases, False)
     if not any(turn.name for case in cases for session in case.sessions for turn in session.turns):
         return without
-    ways = [without | {"names": "without"}, _asked(child, cases, True) | {"names": "with"}]
+    ways = [without | {"names": "without"}, _ask_questions(child, cases, True) | {"names": "with"}]
     return max(ways, key=lambda each: each["frac@10"])
 
 
-def _asked(child: Child, cases: Sequence[Case], named: bool) -> Figures:
+def _ask_questions(child: Child, cases: Sequence[Case], named: bool) -> Figures:
     """One memory's score over all cases."""
     rows, turn_rows = [], []
     for number, case in enumerate(cases):
         scope, places = f"case{number}{'named' if named else ''}", {}
         for keys, contents, units in _batches(case, scope, named):
-            child.ask("stock", scope=scope, texts=contents, keys=keys)
+            child.ask("preload", scope=scope, texts=contents, keys=keys)
             places.update(zip(keys, units, strict=True))
         asked = [each for each in case.questions if each.gold]
         answer = child.ask("recall", scope=scope, questions=[each.text for each in asked], limit=quality.LIMIT) if asked else {}

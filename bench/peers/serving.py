@@ -1,7 +1,7 @@
-"""A child's side of the talk: one memory in one process, told what to do by JSON lines on standard input.
+"""The child process: one memory, which gets its commands as JSON lines on standard input.
 
-The child takes its own times, so that the pipe is not counted. The
-packages of a memory are imported by its `load`, so that this can be timed.
+The child measures its own times, so the pipe is not counted. `load` imports the packages of a memory, so that importing them can
+be timed.
 """
 
 from __future__ import annotations
@@ -16,26 +16,26 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-WHOLE = "all"  # the scope of a store that has only one
+ONLY_SCOPE = "all"  # the scope of a store that has only one
 Hits = list[tuple[str, str]]
 Vectors = Callable[[Sequence[str], str], Any]  # texts and "document" or "query", to an array of unit vectors
 
 
 @dataclass(frozen=True, slots=True)
-class Ways:
-    """What is called: to add one text, to add many, to recall; and to stock a store, where that is something else."""
+class Calls:
+    """The calls that are measured, as text: to add one text, to add many, to recall; and to fill a store, if that differs."""
 
     add: str
     bulk: str
     recall: str
-    stock: str = ""
+    preload: str = ""
 
 
 class Peer(ABC):
     """One memory as the benchmarks use it. Everything happens in a scope: a user, a namespace, a collection."""
 
-    ways: ClassVar[Ways]
-    embeds_itself: ClassVar[bool] = False  # makes its embedder by itself, or needs none
+    ways: ClassVar[Calls]
+    embeds_itself: ClassVar[bool] = False  # creates its own embedder, or needs none
     folder: Path  # where the store is; known before `load`, since some packages read settings when they are imported
 
     @abstractmethod
@@ -48,14 +48,14 @@ class Peer(ABC):
 
     @abstractmethod
     def add(self, scope: str, text: str, key: str) -> None:
-        """Store one text, as durably as this memory does. `key` is ours: what is found is told apart by it."""
+        """Store one text, as durably as this memory does. `key` identifies the text in the results."""
 
     @abstractmethod
     def fill(self, scope: str, texts: list[str], keys: list[str]) -> None:
         """Store many texts the way this memory offers for it."""
 
-    def stock(self, scope: str, texts: list[str], keys: list[str], facts: bool) -> None:
-        """Store many texts before anything is timed: the quickest way that leaves the same store. `facts`: there are few."""
+    def preload(self, scope: str, texts: list[str], keys: list[str], facts: bool) -> None:
+        """Store many texts before anything is timed, the quickest way that leaves the same store. `facts`: there are few."""
         self.fill(scope, texts, keys)
 
     @abstractmethod
@@ -72,34 +72,36 @@ class Peer(ABC):
 
 
 class Embedding:
-    """The embedder of a run: keepstone's, by its name in the registry. With `kept`, texts that stand in that file are not
-    embedded again: stocking a store is not what is measured."""
+    """The embedder of a run: keepstone's, by its name in the registry. Texts in `vectors_file` are not embedded again,
+    because filling a store is not measured."""
 
-    def __init__(self, name: str, kept: str | None = None) -> None:
+    def __init__(self, name: str, vectors_file: str | None = None) -> None:
         from keepstone.embedders.registry import make_embedder
 
         self._embedder = make_embedder(name)
-        self._kept: dict[str, int] = {}
+        self._cached: dict[str, int] = {}
         self._rows: Any = None
-        if kept and Path(kept).exists():
+        if vectors_file and Path(vectors_file).exists():
             import numpy as np
 
-            self._kept = {text: at for at, text in enumerate(json.loads(Path(kept).with_suffix(".json").read_text("utf-8")))}
-            self._rows = np.load(kept, mmap_mode="r")
+            self._cached = {
+                text: at for at, text in enumerate(json.loads(Path(vectors_file).with_suffix(".json").read_text("utf-8")))
+            }
+            self._rows = np.load(vectors_file, mmap_mode="r")
 
     @property
     def dimension(self) -> int:
         return self._embedder.dimension if self._embedder else 0
 
     def __call__(self, texts: Sequence[str], purpose: str = "document") -> Any:
-        if self._kept and purpose == "document" and all(text in self._kept for text in texts):
-            return self._rows[[self._kept[text] for text in texts]]
+        if self._cached and purpose == "document" and all(text in self._cached for text in texts):
+            return self._rows[[self._cached[text] for text in texts]]
         assert self._embedder is not None
         return self._embedder.embed(texts, purpose="query" if purpose == "query" else "document")
 
-    def forget_kept(self) -> None:
-        """From now on every text is embedded."""
-        self._kept = {}
+    def embed_all(self) -> None:
+        """Use the file no more: embed every text."""
+        self._cached = {}
 
 
 def resident_mb() -> float:
@@ -114,21 +116,21 @@ def resident_mb() -> float:
         return round(most / (1e6 if sys.platform == "darwin" else 1e3), 1)
 
 
-class Serving:
-    """Answers one line after the other."""
+class Worker:
+    """Runs one command after the other."""
 
     def __init__(self, peer: Peer) -> None:
         self.peer = peer
         self.embedding: Embedding | None = None
         self.opened = False
 
-    def open(self, path: str, embedder: str | None = None, kept: str | None = None) -> dict[str, Any]:
+    def open(self, path: str, embedder: str | None = None, vectors_file: str | None = None) -> dict[str, Any]:
         self.peer.folder = Path(path)
         self.peer.folder.mkdir(parents=True, exist_ok=True)
         begun = time.perf_counter()
         version = self.peer.load()
         loaded = time.perf_counter()
-        self.embedding = None if embedder is None or self.peer.embeds_itself else Embedding(embedder, kept)
+        self.embedding = None if embedder is None or self.peer.embeds_itself else Embedding(embedder, vectors_file)
         ready = time.perf_counter()
         self.peer.open(self.embedding, self.embedding.dimension if self.embedding else 0)
         self.opened, opened = True, time.perf_counter()
@@ -137,24 +139,24 @@ class Serving:
 
     def add(self, scope: str, texts: list[str], keys: list[str]) -> dict[str, Any]:
         if self.embedding:
-            self.embedding.forget_kept()
+            self.embedding.embed_all()
         return _timed([lambda each=each: self.peer.add(scope, *each) for each in zip(texts, keys, strict=True)])
 
     def fill(self, scope: str, texts: list[str], keys: list[str]) -> dict[str, Any]:
         return _timed([lambda: self.peer.fill(scope, texts, keys)])
 
-    def stock(self, scope: str, texts: list[str], keys: list[str], facts: bool = False) -> dict[str, Any]:
-        return _timed([lambda: self.peer.stock(scope, texts, keys, facts)])
+    def preload(self, scope: str, texts: list[str], keys: list[str], facts: bool = False) -> dict[str, Any]:
+        return _timed([lambda: self.peer.preload(scope, texts, keys, facts)])
 
     def recall(self, scope: str, questions: list[str], limit: int) -> dict[str, Any]:
         return _timed([lambda asked=asked: self.peer.recall(scope, asked, limit) for asked in questions])
 
-    def vectors(self, embedder: str, texts: list[str], kept: str) -> dict[str, Any]:
-        """Embed texts into a file that `open` takes as `kept`."""
+    def vectors(self, embedder: str, texts: list[str], vectors_file: str) -> dict[str, Any]:
+        """Write the vectors of texts to a file for `open`."""
         import numpy as np
 
-        np.save(kept, Embedding(embedder)(texts))
-        Path(kept).with_suffix(".json").write_text(json.dumps(texts), "utf-8")
+        np.save(vectors_file, Embedding(embedder)(texts))
+        Path(vectors_file).with_suffix(".json").write_text(json.dumps(texts), "utf-8")
         return {}
 
     def resident(self) -> dict[str, Any]:
@@ -180,16 +182,16 @@ def _timed(works: list[Callable[[], Any]]) -> dict[str, Any]:
 
 
 def serve(peer: Peer) -> None:
-    """Answer until the input ends. What packages print goes to standard error: standard output belongs to the talk."""
+    """Answer until the input ends. What packages print goes to standard error: standard output carries the answers."""
     out = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
-    serving = Serving(peer)
+    serving = Worker(peer)
     for line in sys.stdin:
         asked = json.loads(line)
         do = asked.pop("do")
         try:
             answer = getattr(serving, do)(**asked)
-        except Exception as error:  # whatever a package raises is told; the parent decides
+        except Exception as error:  # passed on; the parent decides
             answer = {"error": f"{type(error).__name__}: {str(error)[:300]}"}
         print(json.dumps(answer), file=out, flush=True)
         if do == "close":

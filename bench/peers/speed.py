@@ -1,7 +1,7 @@
 """How fast other memories add and recall beside keepstone, by turns. `python -m bench speed --peers …`.
 
-Stores are stocked first, by two processes at once and where there is room in memory, since that is not what is measured;
-then every figure is taken with all memories open, a block of questions to one and then to the next.
+Stores are filled first, by two processes at once and in memory where there is room, because filling is not measured. Then every
+figure is taken with all memories open: a block of questions to one, then to the next.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from typing import Any
 from bench.measure import progress
 from bench.peers import stores
 from bench.peers.environments import MAIN, Environment, EnvironmentFailed, environment, weights
-from bench.peers.serving import WHOLE
+from bench.peers.serving import ONLY_SCOPE
 from bench.peers.stores import SCOPES, Plan
-from bench.peers.turns import Asking, Child, PeerFailed, turns
+from bench.peers.turns import Child, PeerFailed, Tally, turns
 from bench.texts import Text, texts
 
 TOP = 5
@@ -67,11 +67,11 @@ class Run:
         """The memories whose store can be opened."""
         children: dict[str, Child] = {}
         for name, path in folders.items():
-            self.tried(name, what, lambda n=name, p=path: children.setdefault(n, self.child(stack, n, p, kind)))
+            self.attempt(name, what, lambda n=name, p=path: children.setdefault(n, self.child(stack, n, p, kind)))
         return children
 
-    def tried(self, name: str, what: str, work: Callable[[], Any]) -> bool:
-        """Whether a memory could do something; why not is noted."""
+    def attempt(self, name: str, what: str, work: Callable[[], Any]) -> bool:
+        """Run something; return whether it worked, and note the reason if not."""
         try:
             work()
         except PeerFailed as error:
@@ -80,7 +80,7 @@ class Run:
         return True
 
     def _close(self, child: Child) -> None:
-        self.tried(child.name, "close", child.close)
+        self.attempt(child.name, "close", child.close)
 
 
 def measure(plan: Plan) -> tuple[dict[str, Any], dict[str, str]]:
@@ -122,26 +122,26 @@ def add(run: Run, kind: str) -> None:
     progress(f"adding, embedder {kind}")
     bulk = BULK if kind == "same" else CALL  # the time of another embedder in bulk is the embedder's
     wanted = texts(bulk + run.plan.rounds, seed=3)
-    done: dict[str, Asking] = {}
+    done: dict[str, Tally] = {}
     with ExitStack() as stack:
         folders = {name: run.plan.fresh(f"add-{kind}", name) for name in run.environments}
         children = run.opened(stack, folders, kind, "add")
-        filled = {name: Asking() for name in children}
+        filled = {name: Tally() for name in children}
         for name, part in turns(list(children), bulk, CALL):
-            if filled[name].seconds < BULK_SECONDS and run.tried(
-                name, "bulk", lambda n=name, p=part: filled[n].take(_stored(children[n], "fill", wanted, p))
+            if filled[name].seconds < BULK_SECONDS and run.attempt(
+                name, "bulk", lambda n=name, p=part: filled[n].take(_send_texts(children[n], "fill", wanted, p))
             ):
-                filled[name].asked += part.stop - part.start
+                filled[name].count += part.stop - part.start
         adding = [name for name in children if name != "numpy"]
-        done = {name: Asking() for name in adding}
+        done = {name: Tally() for name in adding}
         for name, part in turns(adding, run.plan.rounds, BLOCK):
             after = slice(bulk + part.start, bulk + part.stop)
-            run.tried(name, "add", lambda n=name, p=after: done[n].take(_stored(children[n], "add", wanted, p)))
+            run.attempt(name, "add", lambda n=name, p=after: done[n].take(_send_texts(children[n], "add", wanted, p)))
         if kind == "same":
-            rates = {name: round(each.asked / each.seconds) for name, each in filled.items() if each.seconds}
+            rates = {name: round(each.count / each.seconds) for name, each in filled.items() if each.seconds}
             ways = run.found["ways"]
             run.found.setdefault("bulk", {})[kind] = {
-                name: {"per_s": rate, "way": ways[name]["bulk"], "texts": filled[name].asked} for name, rate in rates.items()
+                name: {"per_s": rate, "way": ways[name]["bulk"], "texts": filled[name].count} for name, rate in rates.items()
             }
             run.found["durable"] = {
                 name: children[name].ask("durable")["durable"] for name in adding if "add" not in run.left_out.get(name, {})
@@ -154,25 +154,25 @@ def recall(run: Run, kind: str, size: int) -> None:
     progress(f"recall at {size} memories, embedder {kind}")
     wanted = texts(size)
     asked = random.Random(4).sample(wanted, min(run.plan.rounds, size))
-    folders = stores.stocked(run, kind, str(size), {WHOLE: wanted})
+    folders = stores.prepare_stores(run, kind, str(size), {ONLY_SCOPE: wanted})
     with ExitStack() as stack:
         children = run.opened(stack, folders, kind, str(size))
         for name in list(children):  # the first question loads
-            if not run.tried(name, str(size), lambda n=name: _asked(children[n], WHOLE, asked[:1], Asking())):
+            if not run.attempt(name, str(size), lambda n=name: _ask_questions(children[n], ONLY_SCOPE, asked[:1], Tally())):
                 del children[name]
-        done = {name: Asking() for name in children}
+        done = {name: Tally() for name in children}
         for name, part in turns(list(children), len(asked), BLOCK):
             if name in done and done[name].seconds < run.plan.recall_seconds:
-                run.tried(name, str(size), lambda n=name, p=part: _asked(children[n], WHOLE, asked[p], done[n]))
+                run.attempt(name, str(size), lambda n=name, p=part: _ask_questions(children[n], ONLY_SCOPE, asked[p], done[n]))
         if kind == "same":
             well = [name for name in children if str(size) not in run.left_out.get(name, {})]
             run.found.setdefault("resident_mb", {})[str(size)] = {name: children[name].ask("resident")["mb"] for name in well}
             run.found.setdefault("disk_mb", {})[str(size)] = {name: stores.disk_mb(folders[name]) for name in well}
-    done = {name: each for name, each in done.items() if each.asked}
+    done = {name: each for name, each in done.items() if each.count}
     for part, figures in (
         ("recall", {name: each.times.summary() for name, each in done.items()}),
-        ("found_at_5", {name: round(each.right / each.asked, 3) for name, each in done.items()}),
-        ("questions", {name: each.asked for name, each in done.items()}),
+        ("found_at_5", {name: round(each.correct / each.count, 3) for name, each in done.items()}),
+        ("questions", {name: each.count for name, each in done.items()}),
     ):
         run.found.setdefault(part, {}).setdefault(kind, {})[str(size)] = figures
 
@@ -183,29 +183,33 @@ def many(run: Run) -> None:
     progress(f"{total} memories over {SCOPES} scopes")
     wanted = texts(total)
     shares = {f"user{number}": wanted[number * 100 : (number + 1) * 100] for number in range(SCOPES)}
-    folders = stores.stocked(run, "same", f"{total} over {SCOPES}", shares)
-    chosen = random.Random(6).sample(sorted(shares), min(run.plan.rounds, SCOPES))
+    folders = stores.prepare_stores(run, "same", f"{total} over {SCOPES}", shares)
+    parse_names = random.Random(6).sample(sorted(shares), min(run.plan.rounds, SCOPES))
     with ExitStack() as stack:
         children = run.opened(stack, folders, "same", "many")
-        first, again = ({name: Asking() for name in children} for _ in range(2))
-        for name, part in turns(list(children), len(chosen), BLOCK):
-            for scope in chosen[part] if first[name].seconds < run.plan.recall_seconds else []:
+        first, again = ({name: Tally() for name in children} for _ in range(2))
+        for name, part in turns(list(children), len(parse_names), BLOCK):
+            for scope in parse_names[part] if first[name].seconds < run.plan.recall_seconds else []:
                 for done, at in ((first, 0), (again, 1)):
                     about = shares[scope][at : at + 1]
-                    run.tried(name, "many", lambda n=name, s=scope, a=about, d=done: _asked(children[n], s, a, d[n]))
+                    run.attempt(name, "many", lambda n=name, s=scope, a=about, d=done: _ask_questions(children[n], s, a, d[n]))
     named = ((f"{total} over {SCOPES}", first), (f"{total} over {SCOPES}, again", again))
-    run.found["many"] = {key: {name: each.times.summary() for name, each in done.items() if each.asked} for key, done in named}
-    run.found["many_found_at_5"] = {name: round(each.right / each.asked, 3) for name, each in first.items() if each.asked}
+    run.found["many"] = {key: {name: each.times.summary() for name, each in done.items() if each.count} for key, done in named}
+    run.found["many_found_at_5"] = {name: round(each.correct / each.count, 3) for name, each in first.items() if each.count}
 
 
 def start(run: Run, size: int) -> None:
     """A new process: import, open, first recall, end. Loading the embedder into other memories' processes is not counted."""
     progress(f"cold start at {size} memories")
     wanted = texts(size)
-    folders = {name: path for name, path in stores.stocked(run, "same", str(size), {WHOLE: wanted}).items() if name not in MAIN}
+    folders = {
+        name: path
+        for name, path in stores.prepare_stores(run, "same", str(size), {ONLY_SCOPE: wanted}).items()
+        if name not in MAIN
+    }
     parts: dict[str, list[dict[str, float]]] = {name: [] for name in folders}
     for name, _ in turns(list(folders), STARTS, 1):
-        run.tried(name, "start", lambda n=name: parts[n].append(_started(run, n, folders[n], wanted[0].question)))
+        run.attempt(name, "start", lambda n=name: parts[n].append(_time_start(run, n, folders[n], wanted[0].question)))
     run.found["start"] = {
         name: {key: round(statistics.median(each[key] for each in taken), 1) for key in taken[0]}
         for name, taken in parts.items()
@@ -213,24 +217,24 @@ def start(run: Run, size: int) -> None:
     }
 
 
-def _started(run: Run, name: str, path: Path, question: str) -> dict[str, float]:
+def _time_start(run: Run, name: str, path: Path, question: str) -> dict[str, float]:
     begun = time.perf_counter()
     with Child(run.environments[name], run.plan.log) as child:
         opened = child.ask("open", path=str(path), embedder=run.embedders["same"])
-        wall = child.ask("recall", scope=WHOLE, questions=[question], limit=TOP)["wall"][0]
+        wall = child.ask("recall", scope=ONLY_SCOPE, questions=[question], limit=TOP)["wall"][0]
     taken = (time.perf_counter() - begun) * 1e3 - opened["embedder_ms"]
     return {"import_ms": opened["import_ms"], "open_ms": opened["open_ms"], "first_recall_ms": wall * 1e3, "process_ms": taken}
 
 
-def _stored(child: Child, how: str, wanted: list[Text], part: slice) -> dict[str, Any]:
+def _send_texts(child: Child, how: str, wanted: list[Text], part: slice) -> dict[str, Any]:
     keys = [f"k{number}" for number in range(part.start, part.stop)]
-    return child.ask(how, scope=WHOLE, texts=[text.content for text in wanted[part]], keys=keys)
+    return child.ask(how, scope=ONLY_SCOPE, texts=[text.content for text in wanted[part]], keys=keys)
 
 
-def _asked(child: Child, scope: str, about: list[Text], done: Asking) -> None:
+def _ask_questions(child: Child, scope: str, about: list[Text], done: Tally) -> None:
     answer = child.ask("recall", scope=scope, questions=[text.question for text in about], limit=TOP)
     done.take(answer)
-    done.asked += len(about)
-    done.right += sum(
+    done.count += len(about)
+    done.correct += sum(
         any(content == text.content for _, content in hits) for hits, text in zip(answer["found"], about, strict=True)
     )

@@ -1,4 +1,4 @@
-"""Stores with the same texts for every memory: where they are, and how they are stocked."""
+"""Stores with the same texts for every memory: where they are, and how they are filled."""
 
 from __future__ import annotations
 
@@ -56,14 +56,14 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True)
-class Stock:
-    """One store that is to be there: a memory's, with texts in scopes."""
+class StoreSpec:
+    """One store to prepare: a memory's, with texts in scopes."""
 
     name: str
     path: Path
     shares: dict[str, list[Text]]
     embedder: str
-    kept: str | None
+    vectors_file: str | None
 
     @property
     def total(self) -> int:
@@ -71,11 +71,11 @@ class Stock:
 
     @property
     def stamp(self) -> Path:
-        return self.path.with_suffix(".stocked.json")
+        return self.path.with_suffix(".filled.json")
 
     @property
     def digest(self) -> str:
-        """Of the texts, the adapter and what it needs: another one means another store."""
+        """A hash of the texts, the adapter and its requirements; another hash means another store."""
         hashed = hashlib.sha256(repr((self.total, len(self.shares))).encode())
         for scope in (next(iter(self.shares)), list(self.shares)[-1]):
             hashed.update(self.shares[scope][-1].content.encode())
@@ -84,7 +84,7 @@ class Stock:
         return hashed.hexdigest()
 
     @property
-    def there(self) -> bool:
+    def is_current(self) -> bool:
         try:
             return bool(json.loads(self.stamp.read_text("utf-8"))["digest"] == self.digest)
         except (OSError, ValueError, KeyError):
@@ -100,52 +100,52 @@ class Stock:
                 number += len(part)
 
 
-def stocked(run: Run, kind: str, stage: str, shares: dict[str, list[Text]]) -> dict[str, Path]:
-    """The folder of every memory that has such a store, stocked now unless it is there from before."""
+def prepare_stores(run: Run, kind: str, stage: str, shares: dict[str, list[Text]]) -> dict[str, Path]:
+    """The folders of the stores, by memory. A store from an earlier run is used again."""
     wanted = []
     for name in run.environments:
         its = "same" if name in ("keepstone", "fts5") else kind  # their embedder is the same in both
-        wanted.append(Stock(name, run.plan.folder / its / stage / name, shares, run.embedders[its], None))
-    missing = [each for each in wanted if not each.there]
+        wanted.append(StoreSpec(name, run.plan.folder / its / stage / name, shares, run.embedders[its], None))
+    missing = [each for each in wanted if not each.is_current]
     if kind == "usual" and missing:
-        kept = _vectors(run, stage, shares)
-        missing = [Stock(each.name, each.path, shares, each.embedder, kept) for each in missing]
+        vectors_file = _vectors(run, stage, shares)
+        missing = [StoreSpec(each.name, each.path, shares, each.embedder, vectors_file) for each in missing]
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        why = dict(zip((each.name for each in missing), pool.map(lambda each: _stock(run, each), missing), strict=True))
+        why = dict(zip((each.name for each in missing), pool.map(lambda each: _prepare_store(run, each), missing), strict=True))
     for name, reason in why.items():
         if reason:
             run.leave_out(name, stage, reason)
-    return {each.name: each.path for each in wanted if each.there}
+    return {each.name: each.path for each in wanted if each.is_current}
 
 
-def _stock(run: Run, stock: Stock) -> str | None:
-    """Stock one store. Returns why it could not be done in time."""
-    shutil.rmtree(stock.path, ignore_errors=True)
-    stock.path.parent.mkdir(parents=True, exist_ok=True)
-    place = QUICK if QUICK.is_dir() and shutil.disk_usage(QUICK).free > ROOM else stock.path.parent
-    work = Path(tempfile.mkdtemp(prefix=f"keepstone-peers-{stock.name}-", dir=place))
+def _prepare_store(run: Run, spec: StoreSpec) -> str | None:
+    """Fill one store. Returns the reason if it could not be done in time."""
+    shutil.rmtree(spec.path, ignore_errors=True)
+    spec.path.parent.mkdir(parents=True, exist_ok=True)
+    place = QUICK if QUICK.is_dir() and shutil.disk_usage(QUICK).free > ROOM else spec.path.parent
+    work = Path(tempfile.mkdtemp(prefix=f"keepstone-peers-{spec.name}-", dir=place))
     begun, done = time.monotonic(), 0
-    child = Child(run.environments[stock.name], run.plan.log)
+    child = Child(run.environments[spec.name], run.plan.log)
     try:
-        child.ask("open", path=str(work / "store"), embedder=stock.embedder, kept=stock.kept)
-        for scope, contents, keys in stock.batches():
-            child.ask("stock", scope=scope, texts=contents, keys=keys, facts=stock.total <= FACTS)
+        child.ask("open", path=str(work / "store"), embedder=spec.embedder, vectors_file=spec.vectors_file)
+        for scope, contents, keys in spec.batches():
+            child.ask("preload", scope=scope, texts=contents, keys=keys, facts=spec.total <= FACTS)
             done += len(contents)
             taken = time.monotonic() - begun
             if taken > run.plan.fill_seconds:
-                return f"stocking {done} of {stock.total} texts took {taken:.0f} s (--fill-seconds {run.plan.fill_seconds:g})"
+                return f"filling {done} of {spec.total} texts took {taken:.0f} s (--fill-seconds {run.plan.fill_seconds:g})"
         child.close()
-        shutil.copytree(work / "store", stock.path)
+        shutil.copytree(work / "store", spec.path)
         if hasattr(os, "sync"):
             os.sync()
     except (PeerFailed, OSError) as error:
-        return f"stocking stopped after {done} texts: {error}"
+        return f"filling stopped after {done} texts: {error}"
     finally:
         child.kill()
         shutil.rmtree(work, ignore_errors=True)
     seconds = round(time.monotonic() - begun, 1)
-    progress(f"  {stock.name}: {stock.total} texts stocked in {seconds} s")
-    stock.stamp.write_text(json.dumps({"digest": stock.digest, "texts": stock.total, "seconds": seconds}), "utf-8")
+    progress(f"  {spec.name}: {spec.total} texts stored in {seconds} s")
+    spec.stamp.write_text(json.dumps({"digest": spec.digest, "texts": spec.total, "seconds": seconds}), "utf-8")
     return None
 
 
@@ -160,7 +160,7 @@ def _vectors(run: Run, stage: str, shares: dict[str, list[Text]]) -> str | None:
         path.parent.mkdir(parents=True, exist_ok=True)
         contents = [text.content for share in shares.values() for text in share]
         with Child(run.environments[able], run.plan.log) as child:
-            child.ask("vectors", embedder=run.embedders["usual"], texts=contents, kept=str(path))
+            child.ask("vectors", embedder=run.embedders["usual"], texts=contents, vectors_file=str(path))
     return str(path)
 
 

@@ -1,4 +1,4 @@
-"""The parent's side: one child process a memory, and turns for all of them."""
+"""The parent process: one child process for each memory, and whose turn it is."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from typing import Any
 from bench.measure import Times
 from bench.peers.environments import ROOT, Environment
 
-# Nothing is reported to anybody and nothing fetched; libraries of several makers read these.
-QUIET = {
+# Switch off telemetry and downloads of the libraries.
+NO_TELEMETRY = {
     "ANONYMIZED_TELEMETRY": "False", "MEM0_TELEMETRY": "False", "LANGSMITH_TRACING": "false", "LANGCHAIN_TRACING_V2": "false",
     "POSTHOG_DISABLED": "1", "DO_NOT_TRACK": "1", "HF_HUB_OFFLINE": "1", "HF_HUB_DISABLE_TELEMETRY": "1",
     "ORT_DISABLE_TELEMETRY": "1", "OTEL_SDK_DISABLED": "true", "TOKENIZERS_PARALLELISM": "false",
@@ -42,7 +42,7 @@ class Child:
         )  # fmt: skip
 
     def ask(self, do: str, **what: Any) -> dict[str, Any]:
-        """Have something done and get the answer.
+        """Send a command and return the answer.
 
         Raises PeerFailed when the memory raises or is gone.
         """
@@ -62,7 +62,7 @@ class Child:
         return answer
 
     def close(self) -> None:
-        """Close the store; then the process ends by itself, or is ended."""
+        """Close the store and end the process."""
         try:
             if self._process.poll() is None:
                 self.ask("close")
@@ -96,17 +96,17 @@ class Child:
 
 def variables() -> dict[str, str]:
     """A child's environment: no telemetry, and only its own folder on its path."""
-    kept = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV", "PYTHONHOME")}
-    return {**kept, **QUIET}
+    vectors_file = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV", "PYTHONHOME")}
+    return {**vectors_file, **NO_TELEMETRY}
 
 
 @dataclass(slots=True)
-class Asking:
-    """What one memory has been asked: its times, and how often the right text was found."""
+class Tally:
+    """The times of one memory's calls, and how often the right text was found."""
 
     times: Times = field(default_factory=Times)
-    right: int = 0
-    asked: int = 0
+    correct: int = 0
+    count: int = 0
 
     def take(self, answer: Mapping[str, Any]) -> None:
         self.times.wall.extend(answer["wall"])
@@ -118,7 +118,7 @@ class Asking:
 
 
 def turns(names: list[str], total: int, block: int) -> Iterator[tuple[str, slice]]:
-    """Whose turn it is, and which part of what is to be done; each turn begins in quiet."""
+    """The memory whose turn it is and its part of the work; a pause precedes each turn."""
     for at in range(0, total, block):
         for name in names:
             time.sleep(PAUSE)

@@ -6,7 +6,7 @@ import os
 import sqlite3
 from typing import Any
 
-from bench.peers.serving import Hits, Peer, Vectors, Ways, serve
+from bench.peers.serving import Calls, Hits, Peer, Vectors, serve
 
 os.environ["ANONYMIZED_TELEMETRY"] = "False"
 
@@ -44,7 +44,7 @@ def function(embed: Vectors) -> Any:
 class Chroma(Peer):
     """A collection a scope."""
 
-    ways = Ways(
+    ways = Calls(
         add="collection.add(ids, documents), one a call",
         bulk="collection.add(ids, documents), 500 a call",
         recall="collection.query(query_texts, n_results=5)",

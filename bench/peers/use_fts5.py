@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 
-from bench.peers.serving import Hits, Peer, Vectors, Ways, serve
+from bench.peers.serving import Calls, Hits, Peer, Vectors, serve
 
 
 class Fts5(Peer):
     """One file, one table."""
 
-    ways = Ways(
+    ways = Calls(
         add="INSERT in a transaction of its own",
         bulk="one INSERT a text, one transaction a call",
         recall="MATCH … ORDER BY bm25 LIMIT 5",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from bench.peers.serving import Hits, Peer, Vectors, Ways, serve
+from bench.peers.serving import Calls, Hits, Peer, Vectors, serve
 
 FACTS = 100  # memories in one remember_many
 SAID = 1000  # messages in one ingest
@@ -14,7 +14,7 @@ SAID = 1000  # messages in one ingest
 class Keepstone(Peer):
     """One file; a scope is a user."""
 
-    ways = Ways(
+    ways = Calls(
         add="Memory.remember(text)",
         bulk="Memory.ingest(messages), 500 a call",
         recall="Memory.recall(question, limit=5)",
@@ -43,7 +43,7 @@ class Keepstone(Peer):
             self.sessions += 1
             self._keep(self._user(scope).ingest(said[at : at + SAID], session=f"session{self.sessions}"), keys[at : at + SAID])
 
-    def stock(self, scope: str, texts: list[str], keys: list[str], facts: bool) -> None:
+    def preload(self, scope: str, texts: list[str], keys: list[str], facts: bool) -> None:
         if not facts:
             return self.fill(scope, texts, keys)
         for at in range(0, len(texts), FACTS):

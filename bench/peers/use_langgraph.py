@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from importlib.metadata import version
 
-from bench.peers.serving import Hits, Peer, Vectors, Ways, serve
+from bench.peers.serving import Calls, Hits, Peer, Vectors, serve
 
 os.environ["LANGSMITH_TRACING"] = "false"
 BATCH = 1000
@@ -14,7 +14,7 @@ BATCH = 1000
 class LangGraph(Peer):
     """One file; a scope is a namespace."""
 
-    ways = Ways(
+    ways = Calls(
         add="store.put(namespace, key, value)",
         bulk="store.batch(PutOp …), 500 a call",
         recall="store.search(namespace, query=…, limit=5)",

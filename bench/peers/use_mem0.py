@@ -10,7 +10,7 @@ import warnings
 from datetime import UTC, datetime
 from typing import Any
 
-from bench.peers.serving import Hits, Peer, Vectors, Ways, serve
+from bench.peers.serving import Calls, Hits, Peer, Vectors, serve
 
 os.environ["MEM0_TELEMETRY"] = "False"
 given: Vectors | None = None
@@ -19,11 +19,11 @@ given: Vectors | None = None
 class Mem0(Peer):
     """A scope is a user_id."""
 
-    ways = Ways(
+    ways = Calls(
         add="Memory.add(text, user_id=…, infer=False)",
         bulk="Memory.add(messages, user_id=…, infer=False), 500 a call: each message is stored for itself",
         recall="Memory.search(question, filters={user_id}, top_k=5)",
-        stock="Memory.vector_store.insert(vectors, payloads, ids) with the payloads that add makes; no history",
+        preload="Memory.vector_store.insert(vectors, payloads, ids) with the payloads that add makes; no history",
     )
 
     def load(self) -> str:
@@ -64,7 +64,7 @@ class Mem0(Peer):
     def fill(self, scope: str, texts: list[str], keys: list[str]) -> None:
         self.memory.add([{"role": "user", "content": text} for text in texts], user_id=scope, infer=False)
 
-    def stock(self, scope: str, texts: list[str], keys: list[str], facts: bool) -> None:
+    def preload(self, scope: str, texts: list[str], keys: list[str], facts: bool) -> None:
         assert given is not None
         now = datetime.now(UTC).isoformat()
         payloads = [

@@ -8,7 +8,7 @@ import sqlite3
 from datetime import datetime
 from typing import Any
 
-from bench.peers.serving import WHOLE, Hits, Peer, Vectors, Ways, serve
+from bench.peers.serving import ONLY_SCOPE, Calls, Hits, Peer, Vectors, serve
 
 os.environ["ANONYMIZED_TELEMETRY"] = "False"
 ROOM = "notes"
@@ -18,7 +18,7 @@ BATCH = 1000
 class MemPalace(Peer):
     """A scope is a wing; the palace is searched whole where there is only one."""
 
-    ways = Ways(
+    ways = Calls(
         add="mcp_server.tool_add_drawer(wing, room, content)",
         bulk="palace.get_collection(path).upsert(documents, ids, metadatas), 500 a call, as its miner files",
         recall="searcher.search_memories(question, palace_path, wing=…, n_results=5)",
@@ -61,7 +61,7 @@ class MemPalace(Peer):
             self.collection.upsert(documents=texts[at:end], ids=keys[at:end], metadatas=about[at:end])
 
     def recall(self, scope: str, question: str, limit: int) -> Hits:
-        wing = None if scope == WHOLE else scope
+        wing = None if scope == ONLY_SCOPE else scope
         found = self.searcher.search_memories(question, self.path, wing=wing, n_results=limit)
         if "results" not in found:
             raise RuntimeError(f"search_memories answers {str(found)[:300]}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from bench.peers.serving import Hits, Peer, Vectors, Ways, serve
+from bench.peers.serving import Calls, Hits, Peer, Vectors, serve
 
 EMBEDDED = 1000  # texts in one call of the embedder
 
@@ -13,7 +13,7 @@ EMBEDDED = 1000  # texts in one call of the embedder
 class Matrix(Peer):
     """Texts and vectors in memory; on disk only when it is closed."""
 
-    ways = Ways(
+    ways = Calls(
         add="none",
         bulk="rows of a matrix",
         recall="matrix @ vector, argpartition",

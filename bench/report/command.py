@@ -13,9 +13,9 @@ from bench.report.results import COMMANDS, ResultError, Results, read
 _DOCS = Path(__file__).parents[2] / "docs" / "benchmarks"
 
 
-def rendered(results: Results) -> dict[str, str]:
+def render_all(results: Results) -> dict[str, str]:
     """Every file by its name."""
-    return {**quality.made(results), **speed.made(results), **reliability.made(results)}
+    return {**quality.render(results), **speed.render(results), **reliability.render(results)}
 
 
 def main(argv: list[str]) -> int:
@@ -28,11 +28,11 @@ def main(argv: list[str]) -> int:
     options = parser.parse_args(argv)
     try:
         results = read(options.results)
-        files = rendered(results)
+        files = render_all(results)
     except ResultError as error:
         print(f"bench report: {error}", file=sys.stderr)
         return 2
-    stale = [name for name, text in files.items() if not _same(options.out / name, text)]
+    stale = [name for name, text in files.items() if not _is_current(options.out / name, text)]
     if not options.check:
         options.out.mkdir(parents=True, exist_ok=True)
         for name in stale:
@@ -45,5 +45,5 @@ def main(argv: list[str]) -> int:
     return 1 if options.check and stale else 0
 
 
-def _same(path: Path, text: str) -> bool:
+def _is_current(path: Path, text: str) -> bool:
     return path.exists() and path.read_text(encoding="utf-8") == text

@@ -8,14 +8,14 @@ from typing import Any
 from bench.report.figures import plain
 from bench.report.results import COMMANDS, Results
 
-MADE = "<!-- made by `python -m bench report` from the files in results/: do not edit -->"
+GENERATED = "<!-- made by `python -m bench report` from the files in results/: do not edit -->"
 _MACHINE = ("cpu", "cores", "memory_gb", "disk", "system", "python", "sqlite", "numpy")
 _NAMES = {"cores": "{} cores", "memory_gb": "{} GB of memory", "python": "Python {}", "sqlite": "SQLite {}", "numpy": "numpy {}"}
 
 
 def page(title: str, lead: str, parts: Iterable[str]) -> str:
     """A whole page."""
-    return "\n\n".join([f"# {title}", MADE, lead, *(part for part in parts if part)]) + "\n"
+    return "\n\n".join([f"# {title}", GENERATED, lead, *(part for part in parts if part)]) + "\n"
 
 
 def sources(results: Results, names: Iterable[str]) -> str:

@@ -72,7 +72,7 @@ $ python -m bench year
 They measure the rules that learn facts, near-duplicates, detectors, compaction, and a simulated year of twenty people."""
 
 
-def made(results: Results) -> dict[str, str]:
+def render(results: Results) -> dict[str, str]:
     """The page and its charts."""
     files: dict[str, str] = {}
     parts = ["## Public benchmarks", *_public(results), "## Everyday questions", *_everyday(results, files)]
@@ -99,9 +99,9 @@ def _everyday(results: Results, files: dict[str, str]) -> list[str]:
     if saved:
         heads = ["", "questions", *saved]
         rows = []
-        for path, says in ROWS.items():
+        for path, title in ROWS.items():
             asked = next((found["questions"][path] for found in saved.values() if at(found, path) is not None), None)
-            rows.append([says, "–" if asked is None else count(asked), *(_cell(found, path) for found in saved.values())])
+            rows.append([title, "–" if asked is None else count(asked), *(_cell(found, path) for found in saved.values())])
         parts.append(pages.table(heads, rows))
     for split in SPLITS:
         if (found := results.get(f"everyday-{split}")) is not None:
@@ -123,8 +123,8 @@ def _languages(results: Results, files: dict[str, str]) -> list[str]:
     if (found := results.get("languages")) is not None:
         chart = {"Asked in the same language": "five", "Asked in English": "cross_five"}
         panels = [Panel(title, tuple(_bars(found, figure)), 1.0) for title, figure in chart.items()]
-        says = "Share of questions whose answer is among five hits"
-        files["languages.svg"] = bars(f"Recall by language, {found['split']} questions", says, panels)
+        title = "Share of questions whose answer is among five hits"
+        files["languages.svg"] = bars(f"Recall by language, {found['split']} questions", title, panels)
         parts.append(pages.image("languages.svg", "Share of questions answered among five hits, by language"))
     saved = [found for name in _LANGUAGE_RESULTS if (found := results.get(name)) is not None]
     if saved:

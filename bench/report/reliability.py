@@ -59,7 +59,7 @@ and the standby is promoted ([how to set it up](../operations/deployment.md#fail
 **Stall.** One key opens expensive dashboard pages as fast as it can. Another user's requests are timed with and without it."""
 
 
-def made(results: Results) -> dict[str, str]:
+def render(results: Results) -> dict[str, str]:
     """The page and its chart."""
     files: dict[str, str] = {}
     parts = ["## Faults", *_faults(results), "## Concurrent histories", *_history(results), "## Failover", *_failover(results)]

@@ -18,8 +18,8 @@ TONES = {"keepstone": "ours", "chroma": "gold", "mem0": "violet", "langgraph": "
          "numpy": "grey"}  # fmt: skip
 _VERBS = ("recall", "context", "get", "list", "remember", "update", "forget", "remember_many", "ingest")
 _MAINTENANCE = ("health", "verify", "compact", "age")
-_SAYS = {"remember_many": "remember_many, 100 at once", "ingest": "ingest, 1,000 messages with facts learned"}
-_SAYS |= {verb: f"{verb}, all of as many facts" for verb in _MAINTENANCE}
+_ROW_TITLES = {"remember_many": "remember_many, 100 at once", "ingest": "ingest, 1,000 messages with facts learned"}
+_ROW_TITLES |= {verb: f"{verb}, all of as many facts" for verb in _MAINTENANCE}
 _SIZES: dict[str, tuple[str, Callable[[float], str]]] = {
     "open_ms": ("open the store", ms), "first_recall_ms": ("first recall", ms), "cli_recall_ms": ("`keepstone recall`, cold", ms),
     "resident_mb": ("memory of the process", mb), "disk_mb": ("disk", mb), "found_at_5": ("found among five", share),
@@ -50,7 +50,7 @@ They measure writing, start and memory of one process, a conversation of 2,000 m
 and HTTP and MCP."""
 
 
-def made(results: Results) -> dict[str, str]:
+def render(results: Results) -> dict[str, str]:
     """The page and its charts."""
     files: dict[str, str] = {}
     parts = ["## As a scope grows", *_growth(results, files), "## Compared with other memories", *_peers(results, files)]
@@ -71,7 +71,7 @@ def _growth(results: Results, files: dict[str, str]) -> list[str]:
         for verb in verbs if verb not in _MAINTENANCE
     ]  # fmt: skip
     files["growth.svg"] = lines("Cost as the scope grows", "Median CPU time of a call", drawn)
-    rows = [[_SAYS.get(verb, verb), *(ms(each[verb]["cpu_p50_ms"]) if verb in each else "–" for each in sizes.values())]
+    rows = [[_ROW_TITLES.get(verb, verb), *(ms(each[verb]["cpu_p50_ms"]) if verb in each else "–" for each in sizes.values())]
             for verb in verbs]  # fmt: skip
     for key, (title, shown) in _SIZES.items():
         if any(each.get(key) is not None for each in sizes.values()):

@@ -15,15 +15,15 @@ import keepstone
 _ROOT = Path(__file__).parents[2]
 
 
-def stamped(name: str, argv: Sequence[str]) -> dict[str, Any]:
+def result_head(name: str, argv: Sequence[str]) -> dict[str, Any]:
     """The head of a result: which benchmark it is of, on what it was measured, and the command that gives it."""
     from bench.speed import machine  # late: what it imports may want a stamp too
 
-    command = commanded(name, argv)
+    command = command_line(name, argv)
     return {"bench": name, "machine": machine(), "command": command}
 
 
-def commanded(name: str, argv: Sequence[str]) -> str:
+def command_line(name: str, argv: Sequence[str]) -> str:
     """The command that gives a result."""
     return " ".join(["python -m bench", name, *(shlex.quote(each) for each in argv if each != "--json")])
 

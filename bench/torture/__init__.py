@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from bench.torture.children import Lines, Nursery, environment
+from bench.torture.children import ForkServer, Lines, environment
 from bench.torture.command import main
 from bench.torture.kill import Torture
 from bench.torture.verdict import Options, Verdict
 
-__all__ = ["Lines", "Nursery", "Options", "Torture", "Verdict", "environment", "main"]
+__all__ = ["ForkServer", "Lines", "Options", "Torture", "Verdict", "environment", "main"]

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from bench.torture.places import databases
+from bench.torture.targets import databases
 from bench.torture.verdict import Options, Verdict
 from keepstone.ports.stores import Store
 from keepstone.ports.values import StoreOptions

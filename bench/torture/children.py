@@ -34,7 +34,7 @@ class Lines:
         return json.loads(line)
 
 
-class Nursery:
+class ForkServer:
     """A warm process that forks the children to be killed."""
 
     def __init__(self) -> None:

@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 
-from bench.torture.places import Files, Place, databases
+from bench.torture.targets import Files, Place, databases
 from bench.torture.verdict import Options, Verdict
 from bench.verbs import everything
 from keepstone import Memory, Scope

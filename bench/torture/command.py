@@ -111,14 +111,14 @@ def lines(verdicts: list[Verdict]) -> list[str]:
 
 def totals(verdicts: list[Verdict], seconds: float, argv: Sequence[str] = ()) -> dict[str, Any]:
     """The JSON object: sums over the rows, and every verdict."""
-    from bench.report.stamp import stamped  # with all that it measures
+    from bench.report.stamp import result_head  # with all that it measures
 
     sums = {
         name: sum(getattr(each, name) for each in verdicts) for name in ("acknowledged", "lost", "drift", "duplicates", "errors")
     }
     kills = sum(int(each.figures.get("kills", 0)) for each in verdicts)
     return {
-        **stamped("torture", argv), "kills": kills, **sums, "seconds": round(seconds, 1), "reopen_ms": _reopened(verdicts),
+        **result_head("torture", argv), "kills": kills, **sums, "seconds": round(seconds, 1), "reopen_ms": _reopened(verdicts),
         "killed_in": _counted(verdicts, "killed_in"), "instants": _counted(verdicts, "instants"),
         "rows": [each.as_json() for each in verdicts],
         "problems": [f"{each.row}: {problem}" for each in verdicts for problem in each.problems][:SHOWN],

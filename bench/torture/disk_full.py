@@ -22,7 +22,7 @@ from typing import Any
 
 from bench.restarts import everything
 from bench.torture.children import environment
-from bench.torture.grounds import Missing, examined, fill, small_disk
+from bench.torture.support import Unavailable, check_store, fill, small_disk
 from bench.torture.verdict import Options, Verdict
 from keepstone import Memory
 from keepstone.errors import StorageFull, StoreError, StoreUnreachable
@@ -45,7 +45,7 @@ def run(options: Options) -> Verdict:
             for number in range(times):
                 if options.seconds is None or time.monotonic() - begun < options.seconds:
                     work(number)
-        except Missing as reason:
+        except Unavailable as reason:
             left_out[name] = str(reason)
 
     def on_a_small_disk(number: int) -> None:
@@ -99,7 +99,7 @@ def limited(verdict: Verdict, path: Path, limit: int) -> None:
         _wrong(verdict, f"a limit of {limit}: with room again, writes were {found['resumed']}")
     with Memory.open(path) as memory:
         _kept(verdict, memory, found["kept"], f"a limit of {limit}")
-    examined(verdict, path, f"a limit of {limit}")
+    check_store(verdict, path, f"a limit of {limit}")
 
 
 def be_limited(path: str, limit: int) -> dict[str, Any]:
@@ -163,7 +163,7 @@ def overfilled(verdict: Verdict, disk: Path, facts: int = 50, most: int = 200) -
         kept.append(str(memory.remember("There is room again.").id))
     with Memory.open(path) as memory:
         _kept(verdict, memory, kept, "room again")
-    examined(verdict, path, "a full disk")
+    check_store(verdict, path, "a full disk")
 
 
 def _until_full(memory: Memory, kept: list[str], most: int) -> str:
@@ -218,7 +218,7 @@ def tablespace(verdict: Verdict, server: PostgresServer) -> None:
         (disk / "filler").unlink()
         kept.append(str(memory.remember("There is room again for item zqlastq.").id))
         _kept(verdict, memory, kept, "room again for tables")
-        examined(verdict, url, "no room for tables")
+        check_store(verdict, url, "no room for tables")
 
 
 def data_folder(verdict: Verdict, folder: Path) -> None:
@@ -245,7 +245,7 @@ def data_folder(verdict: Verdict, folder: Path) -> None:
             again = memory.remember("There is room again for item zqlastq.")
             kept.append(str(again.id))
             _promised(verdict, memory, kept)
-        examined(verdict, url, "no room for data")
+        check_store(verdict, url, "no room for data")
 
 
 def _promised(verdict: Verdict, memory: Memory, kept: list[str]) -> None:

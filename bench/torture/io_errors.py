@@ -17,7 +17,7 @@ from typing import Any
 
 from bench.restarts import everything
 from bench.torture.children import Lines, environment
-from bench.torture.grounds import examined
+from bench.torture.support import check_store
 from bench.torture.verdict import Options, Verdict
 from keepstone import Memory
 
@@ -28,7 +28,7 @@ PATIENCE = 120.0
 EXPECTED = {"StoreError", "StorageFull", "StoreBusy", "StoreDamaged"}  # what a caller may be told by a disk that fails
 
 
-class Doubts:
+class UnacknowledgedWrites:
     """What the store may hold: by id the contents that are possible (None: gone), and new ones that may be there or not."""
 
     def __init__(self) -> None:
@@ -167,13 +167,13 @@ class Rounds:
 
     def __init__(self, folder: Path, way: str, chance: random.Random, verdict: Verdict) -> None:
         self._folder, self._way, self._random, self._verdict = folder, way, chance, verdict
-        self._path, self._doubts = folder, Doubts()
+        self._path, self._doubts = folder, UnacknowledgedWrites()
         self.told: Counter[str] = Counter()
 
     def round(self, number: int) -> None:
         """One process, and what it left behind."""
         if number % ROUNDS == 0:
-            self._path, self._doubts = self._folder / f"memory{number}.db", Doubts()
+            self._path, self._doubts = self._folder / f"memory{number}.db", UnacknowledgedWrites()
         arguments = [str(self._path), str(self._random.getrandbits(31)), str(VERBS), self._way, str(self._random.choice(SHARES))]
         python = [sys.executable, "-m", "bench.torture.failing", *arguments]
         command = ["fiu-run", "-x", "-f", "", *python] if self._way == "fiu" else python
@@ -206,7 +206,7 @@ class Rounds:
                 lost, twice = doubts.settle(memory)
             verdict.lost += lost
             verdict.duplicates += twice
-            examined(verdict, self._path, f"{self._way} {number}")
+            check_store(verdict, self._path, f"{self._way} {number}")
         verdict.acknowledged += doubts.acknowledged
         verdict.errors += doubts.wrong
         verdict.problems += [f"{self._way} {number}: {each}" for each in doubts.problems]

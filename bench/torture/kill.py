@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from bench.ledger import Ledger
-from bench.torture.children import Lines, Nursery
-from bench.torture.places import Files, Place, databases
+from bench.torture.children import ForkServer, Lines
+from bench.torture.targets import Files, Place, databases
 from bench.torture.verdict import Options, Verdict
 from bench.verbs import VERBS
 from keepstone import KeepstoneError, Memory
@@ -58,7 +58,7 @@ class Result:
         }  # fmt: skip
 
 
-class Bystander:
+class ConcurrentWriter:
     """A caller of another process on the same store, which goes on whatever happens to the others."""
 
     def __init__(self, target: str) -> None:
@@ -101,7 +101,7 @@ class Torture:
         self._place: Place = Files(place) if isinstance(place, Path) else place
         self._random = random.Random(seed)
         self._beside = bystander
-        self._bystander: Bystander | None = None
+        self._bystander: ConcurrentWriter | None = None
         self.result = Result()
         self._target = ""
         self._ledger = Ledger()
@@ -112,22 +112,22 @@ class Torture:
     def run(self, kills: int, seconds: float | None = None, instants: tuple[str, ...] = INSTANTS) -> Result:
         """So many kills, or as many as fit in the time."""
         begun = time.monotonic()
-        with contextlib.closing(Nursery()) as nursery:
+        with contextlib.closing(ForkServer()) as fork_server:
             try:
                 while self.result.kills < kills and (seconds is None or time.monotonic() - begun < seconds):
-                    self._kill(nursery, self._random.choice(instants))
+                    self._kill(fork_server, self._random.choice(instants))
             finally:
                 self._leave()
         self.result.seconds = time.monotonic() - begun
         return self.result
 
-    def _kill(self, nursery: Nursery, instant: str) -> None:
+    def _kill(self, fork_server: ForkServer, instant: str) -> None:
         number = self.result.kills
         if number % ROUNDS == 0:
             self._leave()
             self._target, self._ledger = self._place.fresh(f"kill{number}"), Ledger()
             if self._beside:
-                self._bystander = Bystander(self._target)
+                self._bystander = ConcurrentWriter(self._target)
         kept = self._target, self._ledger
         if instant == "creating" and number % ROUNDS:  # a new store is killed once beside the one that goes on
             self._target, self._ledger = self._place.fresh(f"kill{number}"), Ledger()
@@ -135,13 +135,13 @@ class Torture:
         written = len(self._bystander.ids) if self._bystander is not None else 0
         if number % FRESH == FRESH - 1:
             instant = f"{instant} (new interpreter)"
-            self._fresh(nursery, seed, instant)
+            self._fresh(fork_server, seed, instant)
         else:
             before = self._random.randint(0, BEFORE)
             chosen = self._victim()
-            pid = nursery.start(self._place.doomed(self._target), seed, MANY, chosen, before)
-            self._until_killed(nursery.lines, pid, instant, chosen=chosen)
-            while not self._gone and (line := nursery.lines.next()) is not None:
+            pid = fork_server.start(self._place.victim_target(self._target), seed, MANY, chosen, before)
+            self._until_killed(fork_server.lines, pid, instant, chosen=chosen)
+            while not self._gone and (line := fork_server.lines.next()) is not None:
                 self._hear(line)
         self.result.kills += 1
         self.result.instants[instant] += 1
@@ -155,7 +155,7 @@ class Torture:
         self._target, self._ledger = kept
 
     def _hear(self, line: dict[str, Any]) -> None:
-        """Take in a line of a child, or of the nursery that the child is no more: it may have ended before it was killed."""
+        """Take in a line of a child, or of the fork server that the child has ended: it may have ended before it was killed."""
         self._gone |= line["event"] == "gone"
         self._ledger.note(line)
 
@@ -166,9 +166,9 @@ class Torture:
             self._random.shuffle(self._next)
         return self._next.pop()
 
-    def _fresh(self, nursery: Nursery, seed: int, instant: str) -> None:
-        command = [sys.executable, "-m", "bench.worker", self._place.doomed(self._target), str(seed), str(MANY)]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, env=nursery.environment) as child:
+    def _fresh(self, fork_server: ForkServer, seed: int, instant: str) -> None:
+        command = [sys.executable, "-m", "bench.worker", self._place.victim_target(self._target), str(seed), str(MANY)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, env=fork_server.environment) as child:
             assert child.stdout is not None
             lines = Lines(child.stdout.fileno())
             self._until_killed(lines, child.pid, instant, before=self._random.randint(0, BEFORE), late=0.15)

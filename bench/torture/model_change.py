@@ -20,8 +20,8 @@ import numpy as np
 
 from bench.restarts import everything
 from bench.torture.children import Lines, environment
-from bench.torture.grounds import examined
-from bench.torture.places import databases
+from bench.torture.support import check_store
+from bench.torture.targets import databases
 from bench.torture.verdict import Options, Verdict
 from keepstone import Memory
 from keepstone.embedders.function import FunctionEmbedder
@@ -63,7 +63,7 @@ def run(options: Options) -> Verdict:
                     break
                 moves.move()
             verdict.figures[store] = {"kills": moves.kills, "moves": moves.moves, "killed before the switch": moves.early}
-            examined(verdict, where, store)
+            check_store(verdict, where, store)
     verdict.seconds = time.monotonic() - begun
     return verdict
 

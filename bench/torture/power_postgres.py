@@ -15,8 +15,8 @@ from typing import Any
 
 import psycopg
 
-from bench.torture.grounds import Missing
 from bench.torture.power import DiskFile, Run, compare, work
+from bench.torture.support import Unavailable
 from bench.torture.verdict import Options, Verdict
 from keepstone import Memory
 from tests.server_processes import PostgresServer
@@ -56,7 +56,7 @@ def compiled(folder: Path) -> Path:
     """The recording library; Missing where there is no C compiler."""
     target = folder / "power_shim.so"
     if shutil.which("cc") is None:
-        raise Missing("there is no C compiler (cc)")
+        raise Unavailable("there is no C compiler (cc)")
     subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-o", str(target), str(SOURCE), "-ldl"], check=True)
     return target
 
@@ -82,7 +82,7 @@ def cut_servers(folder: Path, faults: int, seed: int, seconds: float | None = No
     begun, chance, events = time.monotonic(), random.Random(seed), 0
     try:
         shim = compiled(folder)
-    except Missing as missing:
+    except Unavailable as missing:
         verdict.skipped = str(missing)
         return verdict
     while verdict.tries < faults and (seconds is None or time.monotonic() - begun < seconds):

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.torture.children import environment
-from bench.torture.places import Files, Place, databases
+from bench.torture.targets import Files, Place, databases
 from bench.torture.verdict import Options, Verdict
 from bench.verbs import everything
 from keepstone import KeepstoneError, Memory

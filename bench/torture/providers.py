@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from bench.restarts import everything
-from bench.torture.grounds import examined
-from bench.torture.places import databases
+from bench.torture.support import check_store
+from bench.torture.targets import databases
 from bench.torture.verdict import Options, Verdict
 from keepstone import Memory
 from keepstone.embedders.openai import OpenAIEmbedder
@@ -71,7 +71,7 @@ def run(options: Options) -> Verdict:
                 where = there.fresh(f"providers{turn}") if store == "postgres" else options.folder / f"providers{turn}.db"
                 embedders(verdict, store, where)
                 models(verdict, store, where)
-                examined(verdict, where, store)
+                check_store(verdict, where, store)
     verdict.figures |= {"embedder faults": list(VECTORS), "model faults": list(ANSWERS)}
     verdict.seconds = time.monotonic() - begun
     return verdict

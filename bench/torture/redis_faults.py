@@ -12,8 +12,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from bench.restarts import everything
-from bench.torture.grounds import examined
-from bench.torture.places import databases
+from bench.torture.support import check_store
+from bench.torture.targets import databases
 from bench.torture.verdict import Options, Verdict
 from keepstone import Memory
 from tests.server_processes import RedisServer
@@ -107,7 +107,7 @@ def under(verdict: Verdict, store: str, where: str | Path, server: RedisServer, 
             verdict.duplicates += each.doubled
             verdict.errors += len(each.problems)
             verdict.problems += [f"{store}: {problem}" for problem in each.problems]
-    examined(verdict, where, store)
+    check_store(verdict, where, store)
     return dict(Counter(faults))
 
 

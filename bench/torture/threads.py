@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from bench.torture.places import Files, Place, databases
+from bench.torture.targets import Files, Place, databases
 from bench.torture.verdict import Options, Verdict
 from bench.verbs import everything
 from keepstone import Memory, Receipt

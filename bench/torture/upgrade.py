@@ -23,7 +23,7 @@ from typing import Any
 import apsw
 
 from bench.torture.children import environment
-from bench.torture.frozen import contents, names, thawed, version_of
+from bench.torture.released_stores import contents, extract_store, names, version_of
 from bench.torture.verdict import Options, Verdict
 from keepstone.ports.values import Write
 from keepstone.stores.sqlite import migrate
@@ -154,12 +154,12 @@ def whole(path: Path, expected: list[dict[str, Any]]) -> bool | str:
 def killed_inside(folder: Path, name: str, times: int, seed: int) -> list[list[Any]]:
     """Kills in the middle of statements."""
     chance, looks, measured = random.Random(seed), [0], folder / f"{name}measured.db"
-    thawed(name, measured)
+    extract_store(name, measured)
     counting(measured, looks, None)
     seen = []
     for number in range(times):
         path = folder / f"{name}inside{number}.db"
-        expected = thawed(name, path)
+        expected = extract_store(name, path)
         fatal = chance.randrange(1, looks[0])
         child = in_child(lambda path=path, fatal=fatal: counting(path, [0], fatal))  # type: ignore[misc]
         seen.append([name, died_of(child), version_of(path), whole(path, expected)])
@@ -170,14 +170,14 @@ def killed_inside(folder: Path, name: str, times: int, seed: int) -> list[list[A
 def killed_from_outside(folder: Path, name: str, times: int, seed: int) -> list[list[Any]]:
     """Kills at any instant, the commit included."""
     chance, path = random.Random(seed + 1), folder / f"{name}timed.db"
-    thawed(name, path)
+    extract_store(name, path)
     start = time.perf_counter()
     died_of(in_child(lambda: opened(path)))
     usual = time.perf_counter() - start
     seen = []
     for number in range(times):
         path = folder / f"{name}outside{number}.db"
-        expected = thawed(name, path)
+        expected = extract_store(name, path)
         child = in_child(lambda path=path: opened(path))  # type: ignore[misc]
         time.sleep(chance.random() * usual)  # the instant of the kill; nothing waits for it
         os.kill(child, signal.SIGKILL)
@@ -189,7 +189,7 @@ def killed_from_outside(folder: Path, name: str, times: int, seed: int) -> list[
 def at_once(folder: Path, name: str, count: int) -> list[list[Any]]:
     """Processes that migrate one file together."""
     path = folder / f"{name}shared.db"
-    expected = thawed(name, path)
+    expected = extract_store(name, path)
     ready, go = os.pipe()
 
     def work() -> None:

@@ -1,5 +1,5 @@
 """Kill -9 in the middle of every job of upkeep: record by record it is done, or not begun, and running it again completes it.
-Run as a module it is the nursery: a warm process that forks a child for each job."""
+Run as a module it is the fork server: a warm process that forks a child for each job."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from bench.torture.children import Lines, environment
-from bench.torture.places import Files, Place, databases
+from bench.torture.targets import Files, Place, databases
 from bench.torture.upkeep_jobs import JOBS
+from bench.torture.upkeep_support import CheckFailed, Job, JobContext, must, opened
 from bench.torture.verdict import Options, Verdict
-from bench.torture.ward import Broken, Job, Stage, must, opened
 from keepstone import KeepstoneError, Memory
 
 TRIES = 6  # runs at most for one kill: a job may be over before it is killed
 
 
 @dataclass(slots=True)
-class Nursery:
+class ForkServer:
     """A warm process that forks the children to be killed in a job."""
 
     process: subprocess.Popen[bytes]
@@ -46,8 +46,8 @@ class Nursery:
 
 
 @contextlib.contextmanager
-def nursery() -> Iterator[Nursery]:
-    """A nursery for as long as it is needed."""
+def fork_server() -> Iterator[ForkServer]:
+    """A fork server, as a context."""
     command = [sys.executable, "-m", "bench.torture.upkeep"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment()) as process:
         assert process.stdout is not None
@@ -55,12 +55,12 @@ def nursery() -> Iterator[Nursery]:
         lines = Lines(process.stdout.fileno())
         if lines.next() != {"event": "ready"}:
             raise RuntimeError("the upkeep worker did not start: run 'python -m bench.torture.upkeep' to see why.")
-        yield Nursery(process, lines)
+        yield ForkServer(process, lines)
         process.stdin.close()
 
 
 @dataclass(slots=True)
-class Ward:
+class JobKills:
     """A job, the store it is killed on, and how often it was."""
 
     job: Job
@@ -73,7 +73,7 @@ class Ward:
     left: Counter[str] = field(default_factory=Counter)  # how much was done when it was killed
     problems: list[str] = field(default_factory=list)
 
-    def kills(self, nursery: Nursery, times: int, until: float | None = None) -> None:
+    def kills(self, fork_server: ForkServer, times: int, until: float | None = None) -> None:
         """Let the job run once to see how long it takes, then kill it at random instants of that time."""
         chance = random.Random(f"{self.seed} {self.job.name}")
         template, beside = self.place.fresh(self.job.name), self.folder / f"{self.job.name}.beside"
@@ -83,11 +83,11 @@ class Ward:
             mine = beside.with_name(f"{self.job.name}{self.runs}.beside")
             if beside.exists():
                 shutil.copyfile(beside, mine)
-            left = self._run(nursery, self.place.doomed(target), str(mine), chance)
+            left = self._run(fork_server, self.place.victim_target(target), str(mine), chance)
             self.place.settled()
             try:
                 self._check(target, str(mine), left)
-            except (Broken, KeepstoneError, AssertionError) as error:
+            except (CheckFailed, KeepstoneError, AssertionError) as error:
                 self.problems.append(f"{self.job.name}, run {self.runs} ({left}): {error}")
             else:
                 self.place.drop(target)
@@ -95,11 +95,11 @@ class Ward:
             self.runs += 1
         self.place.drop(template)
 
-    def _run(self, nursery: Nursery, target: str, beside: str, chance: random.Random) -> str:
+    def _run(self, fork_server: ForkServer, target: str, beside: str, chance: random.Random) -> str:
         """Start the job and kill it; the first time let it come to its end. How it went."""
-        pid = nursery.start(self.job.name, target, beside)
+        pid = fork_server.start(self.job.name, target, beside)
         start, first = time.monotonic(), self.runs == 0
-        line = nursery.lines.next(None if first else start + chance.uniform(0, self.lasted))
+        line = fork_server.lines.next(None if first else start + chance.uniform(0, self.lasted))
         how = "done"
         if line is None and not first:
             with contextlib.suppress(ProcessLookupError):
@@ -112,7 +112,7 @@ class Ward:
         if line is not None and line["event"] == "error":
             self.problems.append(f"{self.job.name} met an error: {line['error']}")
         while line != {"event": "gone"}:
-            line = nursery.lines.next()
+            line = fork_server.lines.next()
             if line is None:
                 raise RuntimeError("the upkeep worker is gone.")
         self.killed += how == "killed"
@@ -125,16 +125,16 @@ class Ward:
             must(diagnosis.healthy, f"the doctor found {diagnosis.findings}")
             must(memory.audit.verify().whole, "the audit trail is not whole")
         with opened(target, embedder="none") as memory:
-            done = self.job.check(Stage(memory, target, beside))
+            done = self.job.check(JobContext(memory, target, beside))
         if how == "killed":
             self.left[done] += 1
         must(how == "killed" or done == "all", f"undisturbed it did {done} of it")
         if self.job.repeats or done != "all":
             with opened(target) as memory:
-                self.job.do(Stage(memory, target, beside))
+                self.job.do(JobContext(memory, target, beside))
                 must(memory.audit.verify().whole, "the audit trail is not whole after a second run")
         with opened(target, embedder="none") as memory:
-            again = self.job.check(Stage(memory, target, beside))
+            again = self.job.check(JobContext(memory, target, beside))
             must(again == "all", f"run again, the job has done {again} of it")
             must(memory.upkeep.doctor().healthy, "the doctor is not content after a second run")
 
@@ -144,18 +144,18 @@ def _verdict(row: str, place: Place, options: Options) -> Verdict:
     verdict = Verdict(row, place.kind)
     times, more = divmod(options.kills, len(JOBS))
     figures: dict[str, dict[str, object]] = {}
-    with nursery() as children:
+    with fork_server() as children:
         for number, job in enumerate(JOBS.values()):
             wanted = times + (number < more)
             if not wanted or (options.seconds is not None and time.monotonic() > begun + options.seconds):
                 continue
-            ward = Ward(job, place, options.folder, options.seed)
-            ward.kills(children, wanted, None if options.seconds is None else begun + options.seconds)
-            figures[job.name] = {"kills": ward.killed, "ms": round(ward.lasted * 1e3, 1), **dict(ward.left)}
-            verdict.tries += ward.runs
-            verdict.acknowledged += ward.runs * 2  # each run is followed by another
-            verdict.lost += len(ward.problems)
-            verdict.problems += ward.problems
+            trial = JobKills(job, place, options.folder, options.seed)
+            trial.kills(children, wanted, None if options.seconds is None else begun + options.seconds)
+            figures[job.name] = {"kills": trial.killed, "ms": round(trial.lasted * 1e3, 1), **dict(trial.left)}
+            verdict.tries += trial.runs
+            verdict.acknowledged += trial.runs * 2  # each run is followed by another
+            verdict.lost += len(trial.problems)
+            verdict.problems += trial.problems
     killed = {f"upkeep.{name}": each["kills"] for name, each in figures.items()}
     verdict.figures = {"kills": sum(each["kills"] for each in figures.values()), "killed_in": killed, "jobs": figures}  # type: ignore[misc]
     verdict.seconds = time.monotonic() - begun
@@ -182,7 +182,7 @@ def _job(name: str, target: str, beside: str) -> None:
     with opened(target) as memory:
         _tell(event="begun", pid=os.getpid())
         try:
-            JOBS[name].do(Stage(memory, target, beside))
+            JOBS[name].do(JobContext(memory, target, beside))
         except KeepstoneError as error:
             _tell(event="error", error=f"{type(error).__name__}: {error}")
         else:

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import apsw
 
-from bench.torture.ward import (
+from bench.torture.upkeep_support import (
     FACTS,
     START,
     Check,
     Job,
-    Stage,
+    JobContext,
     contents,
     embedded_by,
     must,
@@ -46,7 +46,7 @@ def _unimportant(target: str, beside: str) -> None:
 
 
 def _archive(gone: int) -> Check:
-    def check(stage: Stage) -> str:
+    def check(stage: JobContext) -> str:
         archived, active = stage.memory.upkeep.archived(), everything(stage.memory)
         must(len(archived) in (0, gone), f"{len(archived)} of {gone} are aside")
         must(len({each.ticket for each in archived}) <= 1, "what one job put aside has several tickets")
@@ -61,7 +61,7 @@ def _lapsing(target: str, beside: str) -> None:
     stored(target, FACTS[100:])
 
 
-def _lapsed(stage: Stage) -> str:
+def _lapsed(stage: JobContext) -> str:
     archived = stage.memory.upkeep.archived()
     must(len(archived) in (0, 100), f"{len(archived)} of 100 are aside")
     must({each.record.content for each in archived} <= set(FACTS[:100]), "what lives on was put aside")
@@ -75,18 +75,18 @@ def _put_aside(target: str, beside: str) -> None:
         must(len(memory.upkeep.age().ids) == len(FACTS), "not everything was put aside")
 
 
-def _undo(stage: Stage) -> None:
+def _undo(stage: JobContext) -> None:
     for ticket in {each.ticket for each in stage.memory.upkeep.archived()}:
         stage.memory.upkeep.undo(ticket)
 
 
-def _undone(stage: Stage) -> str:
+def _undone(stage: JobContext) -> str:
     left = _archive(len(FACTS))(stage)
     return {"all": "none", "none": "all"}[left]
 
 
 # -- content ------------------------------------------------------------------------------------------------------
-def _compacted(stage: Stage) -> str:
+def _compacted(stage: JobContext) -> str:
     """A group is aside with its digest, or active without."""
     memory = stage.memory
     archived = {each.record.id: each for each in memory.upkeep.archived()}
@@ -105,7 +105,7 @@ def _compacted(stage: Stage) -> str:
     return "all" if not left.groups else "some" if digests else "none"
 
 
-def _reembedded(stage: Stage) -> str:
+def _reembedded(stage: JobContext) -> str:
     """The old vectors all serve, or the new ones."""
     moved = embedded_by(stage.target) == other().id
     must(stage.memory._engine.store.pending_count() == 0, "some wait for a vector")
@@ -121,7 +121,7 @@ def _passing(target: str, beside: str) -> None:
     stored(target, PERMITS)
 
 
-def _verified(stage: Stage) -> str:
+def _verified(stage: JobContext) -> str:
     """Flags are on the review list, each once, and no memory is touched."""
     must(sorted(contents(everything(stage.memory))) == sorted(PERMITS), "texts are gone or doubled")
     wanted = sorted((flag.id, flag.flag) for flag in stage.memory.upkeep.verify(dry_run=True).flags)
@@ -138,7 +138,7 @@ def _purging(target: str, beside: str) -> None:
         must(len(memory.upkeep.age(older_than=86_400).ids) == len(WORDS), "not everything was put aside")
 
 
-def _purged(stage: Stage) -> str:
+def _purged(stage: JobContext) -> str:
     archived = stage.memory.upkeep.archived()
     for each in archived:
         must(contents(stage.memory.history(each.record.id)) == [each.record.content], "a record is there without its past")
@@ -157,12 +157,12 @@ def _talks(target: str, beside: str) -> None:
             talk.consolidate()
 
 
-def _forget(stage: Stage) -> None:
+def _forget(stage: JobContext) -> None:
     for each in stage.memory.conversation.list():
         stage.memory.forget(session=each.name)
 
 
-def _forgotten(stage: Stage) -> str:
+def _forgotten(stage: JobContext) -> str:
     """A session takes its facts along, or nothing is forgotten."""
     memory, records = stage.memory, everything(stage.memory)
     there = {session for session in PLACES if any(record.session == session for record in records)}
@@ -195,7 +195,7 @@ def _paying(target: str, beside: str) -> None:
             memory.update(id, f"{text} {card}, as of late.")
 
 
-def _redacted(stage: Stage) -> str:
+def _redacted(stage: JobContext) -> str:
     """What is redacted is redacted with all its past."""
     left, records = 0, everything(stage.memory)
     must(len(records) == len(CARDS), f"{len(records)} records of {len(CARDS)}")
@@ -220,7 +220,7 @@ def _everything(target: str, beside: str) -> None:
         memory.with_scope(user="dana").remember("Dana plays the cello.")
 
 
-def _ran(stage: Stage) -> str:
+def _ran(stage: JobContext) -> str:
     memory = stage.memory
     archived, active = memory.upkeep.archived(), everything(memory)
     kept = [each.record.id for each in archived if each.why == "compacted"]
@@ -233,7 +233,7 @@ def _ran(stage: Stage) -> str:
 
 
 # -- moving and keeping -------------------------------------------------------------------------------------------
-def _exported(stage: Stage) -> str:
+def _exported(stage: JobContext) -> str:
     must(sorted(contents(everything(stage.memory))) == sorted(FACTS), "texts are gone or doubled")
     if not Path(stage.beside).exists():
         return "none"
@@ -242,18 +242,18 @@ def _exported(stage: Stage) -> str:
     return "all"
 
 
-def _backup(stage: Stage) -> None:
+def _backup(stage: JobContext) -> None:
     if not Path(stage.beside).exists():  # it never writes over anything
         stage.memory.backup(stage.beside)
 
 
-def _backed_up(stage: Stage) -> str:
+def _backed_up(stage: JobContext) -> str:
     """A backup is at its path whole, or not at all."""
     must(sorted(contents(everything(stage.memory))) == sorted(FACTS), "texts are gone or doubled")
     return "all" if Path(stage.beside).exists() and _copied(stage.beside) else "none"
 
 
-def _moved(stage: Stage) -> str:
+def _moved(stage: JobContext) -> str:
     """The source stays as it is, and what has not arrived whole says so."""
     must(sorted(contents(everything(stage.memory))) == sorted(FACTS), "texts are gone or doubled")
     if not Path(stage.beside).exists():
@@ -284,7 +284,7 @@ def _bringing(target: str, beside: str) -> None:
     opened(target, START).close()
 
 
-def _brought(stage: Stage) -> str:
+def _brought(stage: JobContext) -> str:
     there = contents(everything(stage.memory))
     must(len(set(there)) == len(there) and set(there) <= set(BROUGHT), "something is there twice")
     return share(len(there), len(BROUGHT))

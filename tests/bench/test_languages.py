@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from bench.languages import main
-from bench.languages.command import Asked, auroc, language_figures, mean_figures, select
+from bench.languages.command import Result, auroc, language_figures, mean_figures, select
 from bench.languages.data import FOLDER, NAMES, SPLITS, Question, Store, load_language, load_mixed
 from keepstone import Memory
 
@@ -100,13 +100,13 @@ def test_auroc_counts_pairs_and_half_of_the_ties() -> None:
 
 def test_figures_are_shares_of_what_was_asked() -> None:
     asked = [
-        Asked(Question("own", "a?", "a"), ("a", "b"), 0.9),
-        Asked(Question("own", "b?", "b"), ("a", "b"), 0.8),
-        Asked(Question("own_word", "c?", "c"), (), 0.2),
-        Asked(Question("unrelated", "u?"), (), 0.1),
-        Asked(Question("never_said", "n?"), ("a",), 0.5),
-        Asked(Question("update_other", "x?", "new"), ("new", "old"), 0.7),
-        Asked(Question("update_shared", "y?", "newer"), ("older",), 0.7),
+        Result(Question("own", "a?", "a"), ("a", "b"), 0.9),
+        Result(Question("own", "b?", "b"), ("a", "b"), 0.8),
+        Result(Question("own_word", "c?", "c"), (), 0.2),
+        Result(Question("unrelated", "u?"), (), 0.1),
+        Result(Question("never_said", "n?"), ("a",), 0.5),
+        Result(Question("update_other", "x?", "new"), ("new", "old"), 0.7),
+        Result(Question("update_shared", "y?", "newer"), ("older",), 0.7),
     ]
     found = language_figures(asked)
     assert found["questions"] == {"all": 7, "own": 3, "cross": 0, "unanswerable": 2, "updates": 2}

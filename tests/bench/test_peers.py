@@ -1,4 +1,4 @@
-"""The benchmark beside other memories: the talk with a child, stocked stores, ratios, environments. All of it real, at tiny
+"""The benchmark of other memories: the protocol of a child, prepared stores, ratios, environments. All of it real, at tiny
 sizes, with the memories that the main environment holds."""
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import pytest
 from bench.datasets import Case, Question, Session, Turn
 from bench.peers import command, environments, figures, quality, speed, stores
 from bench.peers.environments import Environment
-from bench.peers.serving import WHOLE, Embedding
+from bench.peers.serving import ONLY_SCOPE, Embedding
 from bench.peers.turns import Child, PeerFailed, turns, variables
 from bench.peers.use_mem0 import Mem0
 from bench.texts import texts
@@ -31,16 +31,18 @@ def test_every_memory_finds_what_it_was_given_and_only_in_its_scope(name: str, t
     wanted = texts(40)
     with Child(here(name)) as child:
         child.ask("open", path=str(tmp_path / "store"), embedder="auto")
-        kept = child.ask("stock", scope=WHOLE, texts=[text.content for text in wanted], keys=[f"k{at}" for at in range(40)])
+        filled = child.ask(
+            "preload", scope=ONLY_SCOPE, texts=[text.content for text in wanted], keys=[f"k{at}" for at in range(40)]
+        )
         child.ask("fill", scope="bob", texts=["Bob keeps the spare key in locker 7.", "Bob drinks cold brew."], keys=["b1", "b2"])
-        asked = child.ask("recall", scope=WHOLE, questions=[text.question for text in wanted[:10]], limit=5)
+        asked = child.ask("recall", scope=ONLY_SCOPE, questions=[text.question for text in wanted[:10]], limit=5)
         (other,) = child.ask("recall", scope="bob", questions=["Where is the spare key?"], limit=5)["found"]
     right = [text.content in [content for _, content in hits] for text, hits in zip(wanted, asked["found"], strict=False)]
     assert sum(right) >= 9
     assert [key for hits in asked["found"] for key, _ in hits if not key.startswith("k")] == []
     assert len(asked["wall"]) == len(asked["cpu"]) == 10
     assert min(asked["wall"]) > 0
-    assert len(kept["wall"]) == 1
+    assert len(filled["wall"]) == 1
     assert "b1" in [key for key, _ in other]
     assert {key for key, _ in other} <= {"b1", "b2"}
 
@@ -49,22 +51,22 @@ def test_every_memory_finds_what_it_was_given_and_only_in_its_scope(name: str, t
 def test_one_added_text_is_there_for_the_next_process(name: str, tmp_path: Path) -> None:
     with Child(here(name)) as child:
         child.ask("open", path=str(tmp_path / "store"), embedder="auto")
-        done = child.ask("add", scope=WHOLE, texts=["The door code of the Oslo office is 4711."], keys=["k0"])
+        done = child.ask("add", scope=ONLY_SCOPE, texts=["The door code of the Oslo office is 4711."], keys=["k0"])
         assert child.ask("durable")["durable"].startswith("yes")
         assert len(done["wall"]) == 1
     with Child(here(name)) as child:
         opened = child.ask("open", path=str(tmp_path / "store"), embedder="auto")
-        (hits,) = child.ask("recall", scope=WHOLE, questions=["What is the door code of the Oslo office?"], limit=5)["found"]
+        (hits,) = child.ask("recall", scope=ONLY_SCOPE, questions=["What is the door code of the Oslo office?"], limit=5)["found"]
         assert [content for _, content in hits] == ["The door code of the Oslo office is 4711."]
         assert child.ask("resident")["mb"] > 5
-        assert set(opened["ways"]) == {"add", "bulk", "recall", "stock"}
+        assert set(opened["ways"]) == {"add", "bulk", "recall", "preload"}
 
 
 def test_what_a_memory_raises_is_told_and_it_goes_on(tmp_path: Path) -> None:
     with Child(here("numpy")) as child:
         child.ask("open", path=str(tmp_path / "store"), embedder="auto")
         with pytest.raises(PeerFailed, match="numpy: 'add' fails with NotImplementedError"):
-            child.ask("add", scope=WHOLE, texts=["a"], keys=["k"])
+            child.ask("add", scope=ONLY_SCOPE, texts=["a"], keys=["k"])
         with pytest.raises(PeerFailed, match="AttributeError"):
             child.ask("sing")
         assert child.ask("resident")["mb"] > 5
@@ -114,30 +116,30 @@ def test_a_whole_run_has_every_figure_of_the_memories_that_are_here(tmp_path: Pa
     figures.show(found | {"ratios": ratios})
 
 
-def test_a_store_that_is_there_is_not_stocked_again_and_one_that_takes_too_long_is_left_out(tmp_path: Path) -> None:
+def test_a_store_that_is_there_is_not_filled_again_and_one_that_takes_too_long_is_left_out(tmp_path: Path) -> None:
     run = speed.Run(stores.Plan(("fts5",), (30,), 5, tmp_path), {"fts5": here("fts5")})
-    first = stores.stocked(run, "same", "30", {WHOLE: texts(30)})
+    first = stores.prepare_stores(run, "same", "30", {ONLY_SCOPE: texts(30)})
     made = (first["fts5"] / "words.db").stat().st_mtime_ns
-    assert stores.stocked(run, "same", "30", {WHOLE: texts(30)}) == first
+    assert stores.prepare_stores(run, "same", "30", {ONLY_SCOPE: texts(30)}) == first
     assert (first["fts5"] / "words.db").stat().st_mtime_ns == made
     assert stores.disk_mb(first["fts5"]) > 0
     hasty = speed.Run(stores.Plan(("fts5",), (30,), 5, tmp_path, fill_seconds=0), {"fts5": here("fts5")})
-    assert stores.stocked(hasty, "same", "31", {WHOLE: texts(31)}) == {}
-    assert "stocking 31 of 31 texts took" in hasty.left_out["fts5"]["31"]
+    assert stores.prepare_stores(hasty, "same", "31", {ONLY_SCOPE: texts(31)}) == {}
+    assert "filling 31 of 31 texts took" in hasty.left_out["fts5"]["31"]
 
 
 def test_texts_that_stand_in_a_file_are_not_embedded_again(tmp_path: Path) -> None:
     with Child(here("numpy")) as child:
-        child.ask("vectors", embedder="auto", texts=["green tea", "oolong"], kept=str(tmp_path / "v.npy"))
-    kept, plain = Embedding("auto", str(tmp_path / "v.npy")), Embedding("auto")
-    assert np.allclose(kept(["oolong"]), plain(["oolong"]), atol=1e-6)
-    assert kept.dimension == plain.dimension == 256
+        child.ask("vectors", embedder="auto", texts=["green tea", "oolong"], vectors_file=str(tmp_path / "v.npy"))
+    saved, plain = Embedding("auto", str(tmp_path / "v.npy")), Embedding("auto")
+    assert np.allclose(saved(["oolong"]), plain(["oolong"]), atol=1e-6)
+    assert saved.dimension == plain.dimension == 256
     (tmp_path / "v.json").write_text(json.dumps(["oolong", "green tea"]))
     swapped = Embedding("auto", str(tmp_path / "v.npy"))
     assert np.allclose(swapped(["oolong"]), plain(["green tea"]), atol=1e-6)
     assert not np.allclose(plain(["oolong"]), plain(["green tea"]), atol=1e-2)
     assert np.allclose(swapped(["oolong"], "query"), plain(["oolong"]), atol=1e-6)
-    swapped.forget_kept()
+    swapped.embed_all()
     assert np.allclose(swapped(["oolong"]), plain(["oolong"]), atol=1e-6)
 
 
@@ -164,10 +166,10 @@ def test_ratios_say_how_many_times_ours_goes_into_theirs() -> None:
 
 
 def test_peers_are_chosen_by_name() -> None:
-    assert command.chosen("fts5, chroma,fts5") == ("keepstone", "fts5", "chroma")
-    assert command.chosen("all") == environments.NAMES
+    assert command.parse_names("fts5, chroma,fts5") == ("keepstone", "fts5", "chroma")
+    assert command.parse_names("all") == environments.NAMES
     with pytest.raises(ValueError, match="there is no peer 'zep': use keepstone, chroma"):
-        command.chosen("zep")
+        command.parse_names("zep")
 
 
 def test_the_pins_of_every_environment_have_hashes_and_name_no_host() -> None:

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from bench.report import figures, main
-from bench.report.command import rendered
+from bench.report.command import render_all
 from bench.report.results import COMMANDS, Results
-from bench.report.stamp import commit, stamped
+from bench.report.stamp import commit, result_head
 from bench.report.svg import apart, decades, ticks
 from tests.bench import report_results as made_up
 
@@ -32,7 +32,7 @@ def results() -> Results:
 
 @pytest.fixture(scope="module")
 def files(results: Results) -> dict[str, str]:
-    return rendered(results)
+    return render_all(results)
 
 
 @pytest.fixture
@@ -77,14 +77,14 @@ def test_a_chart_of_one_size_or_of_nothing_but_zeros_is_drawn_too() -> None:
     one = made_up.growth()
     one["sizes"] = {"1000": one["sizes"]["1000"]}
     one["sizes"]["1000"]["get"] = dict.fromkeys(one["sizes"]["1000"]["get"], 0.0)
-    files = rendered(Results({"growth": one}))
+    files = render_all(Results({"growth": one}))
     assert ElementTree.fromstring(files["growth.svg"]) is not None
     assert "| get | 0.000 ms |" in files["speed.md"]
 
 
 def test_names_of_others_cannot_break_a_chart_or_a_table() -> None:
     odd = json.loads(json.dumps(made_up.speed_peers()).replace('"chroma"', '"<b>&|"'))
-    files = rendered(Results({"speed-peers": odd}))
+    files = render_all(Results({"speed-peers": odd}))
     assert ElementTree.fromstring(files["compared-recall.svg"]) is not None
     rows = [line for line in files["speed.md"].splitlines() if "<b>&" in line and line.startswith("|")]
     assert rows
@@ -139,7 +139,7 @@ def test_a_page_says_machine_versions_commit_day_and_command(files: dict[str, st
 
 
 def test_a_result_without_a_commit_says_so() -> None:
-    page = rendered(Results({"quality-locomo": made_up.quality()}))["quality.md"]
+    page = render_all(Results({"quality-locomo": made_up.quality()}))["quality.md"]
     assert "keepstone, at a commit that was not saved, on a day that was not saved." in page
 
 
@@ -164,7 +164,7 @@ def test_a_ratio_below_one_is_marked() -> None:
     found = made_up.speed_peers()
     found["peers"]["recall"]["same"]["10000"]["chroma"] = made_up.summary(0.7)
     row = next(
-        line for line in rendered(Results({"speed-peers": found}))["speed.md"].splitlines() if line.startswith("| Chroma | ")
+        line for line in render_all(Results({"speed-peers": found}))["speed.md"].splitlines() if line.startswith("| Chroma | ")
     )
     assert "0.70 ms (**0.25×**)" in row
     assert "(17×)" in row
@@ -175,7 +175,7 @@ def test_what_was_left_out_is_told_with_its_reason(files: dict[str, str]) -> Non
 
 
 def test_a_loss_is_told_and_a_skipped_row_is_no_success() -> None:
-    page = rendered(Results({"torture": made_up.torture(lost=3)}))["reliability.md"]
+    page = render_all(Results({"torture": made_up.torture(lost=3)}))["reliability.md"]
     assert "3,017 kills, 7,013 acknowledged writes, 3 lost" in page
     assert "| sqlite | 3,017 | 7,013 | **3 lost, not whole** |" in page
     assert "- kill: a write is gone" in page
@@ -192,7 +192,7 @@ def test_a_key_that_is_not_linearizable_is_counted(files: dict[str, str]) -> Non
 
 # -- missing ------------------------------------------------------------------------------------------------------
 def test_without_results_every_page_says_what_to_run() -> None:
-    files = rendered(Results())
+    files = render_all(Results())
     assert set(files) == PAGES
     for name, wanted in (("speed.md", "growth"), ("quality.md", "languages"), ("reliability.md", "torture")):
         assert f"Not measured yet: run `{COMMANDS[wanted]} --json > docs/benchmarks/results/{wanted}.json`" in files[name]
@@ -200,7 +200,7 @@ def test_without_results_every_page_says_what_to_run() -> None:
 
 @pytest.mark.parametrize("name", list(COMMANDS))
 def test_any_one_result_alone_gives_pages(name: str) -> None:
-    files = rendered(Results({name: made_up.everything()[name]}))
+    files = render_all(Results({name: made_up.everything()[name]}))
     assert set(files) >= PAGES
 
 
@@ -235,7 +235,7 @@ def test_the_pages_of_the_docs_are_those_of_their_results() -> None:
 
 
 def test_a_result_says_what_it_was_measured_on(tmp_path: Path) -> None:
-    head = stamped("growth", ["--sizes", "1k", "--json"])
+    head = result_head("growth", ["--sizes", "1k", "--json"])
     assert head["command"] == "python -m bench growth --sizes 1k"
     assert {"python", "sqlite", "cores", "commit", "date", "keepstone"} <= set(head["machine"])
     assert commit(tmp_path) == "unknown"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from bench.torture.disk_full import limited, overfilled
-from bench.torture.grounds import Missing, fill, small_disk
+from bench.torture.support import Unavailable, fill, small_disk
 from bench.torture.verdict import Verdict
 from keepstone import Memory
 from keepstone.errors import StorageFull
@@ -30,7 +30,7 @@ def disk(tmp_path: Path) -> Iterator[Path]:
     try:
         with small_disk(tmp_path / "disk", "4m") as folder:
             yield folder
-    except Missing as reason:
+    except Unavailable as reason:
         pytest.skip(str(reason))
 
 

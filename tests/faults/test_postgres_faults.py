@@ -13,7 +13,7 @@ import pytest
 
 from bench.restarts import everything
 from bench.torture.disk_full import tablespace
-from bench.torture.grounds import Missing
+from bench.torture.support import Unavailable
 from bench.torture.verdict import Verdict
 from keepstone import Memory
 from keepstone.errors import ConfigurationError, KeepstoneError, StoreBusy, StoreUnreachable
@@ -194,7 +194,7 @@ def test_a_full_disk_stores_nothing_by_half(server: PostgresServer) -> None:
     verdict = Verdict("disk-full", "postgres")
     try:
         tablespace(verdict, server)
-    except Missing as reason:
+    except Unavailable as reason:
         pytest.skip(str(reason))
     assert verdict.problems == []
     assert verdict.whole

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.torture.io_errors import Doubts, Rounds, ways
+from bench.torture.io_errors import Rounds, UnacknowledgedWrites, ways
 from bench.torture.verdict import Verdict
 
 
@@ -27,7 +27,7 @@ def test_nothing_acknowledged_is_lost_when_the_disk_fails(tmp_path: Path, way: s
 
 
 def test_the_ledger_notices_what_must_not_be() -> None:
-    doubts = Doubts()
+    doubts = UnacknowledgedWrites()
     doubts.note({"event": "begin", "verb": "remember", "contents": ["one"]})
     doubts.note({"event": "done", "ids": ["m_1"]})
     doubts.note({"event": "begin", "verb": "update", "id": "m_1", "contents": ["two"]})

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from bench.torture.grounds import examined
 from bench.torture.model_change import RECORDS, Moves
+from bench.torture.support import check_store
 from bench.torture.verdict import Verdict
 from tests.server_processes import PostgresServer
 
@@ -22,7 +22,7 @@ def test_a_move_that_was_killed_is_finished_by_the_next(store: str, path: Path, 
     verdict = Verdict("model-change", store)
     moves = Moves(verdict, store, where, random.Random(2))
     moves.move()
-    examined(verdict, where)
+    check_store(verdict, where)
     assert verdict.problems == []
     assert verdict.whole
     assert moves.kills > 0

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from bench.torture.places import Databases, Files
-from bench.torture.upkeep import Nursery, Ward, nursery
+from bench.torture.targets import Databases, Files
+from bench.torture.upkeep import ForkServer, JobKills, fork_server
 from bench.torture.upkeep_jobs import JOBS
 from keepstone.maintenance.upkeep import Upkeep
 from tests.server_processes import PostgresServer
@@ -26,29 +26,31 @@ ELSEWHERE = {
 
 
 @pytest.fixture(scope="module")
-def children() -> Iterator[Nursery]:
-    with nursery() as started:
+def children() -> Iterator[ForkServer]:
+    with fork_server() as started:
         yield started
 
 
 @pytest.mark.parametrize("job", JOBS)
-def test_a_job_that_is_killed_is_done_or_not_begun(job: str, tmp_path: Path, children: Nursery) -> None:
+def test_a_job_that_is_killed_is_done_or_not_begun(job: str, tmp_path: Path, children: ForkServer) -> None:
     times = FEWER.get(job, KILLS)
-    ward = Ward(JOBS[job], Files(tmp_path), tmp_path, seed=1)
-    ward.kills(children, times)
-    assert ward.problems == []
-    assert ward.killed == times
-    assert sum(ward.left.values()) == times
+    trial = JobKills(JOBS[job], Files(tmp_path), tmp_path, seed=1)
+    trial.kills(children, times)
+    assert trial.problems == []
+    assert trial.killed == times
+    assert sum(trial.left.values()) == times
 
 
 @pytest.mark.parametrize("job", SERVER)
-def test_a_job_that_is_killed_on_a_server(job: str, tmp_path: Path, children: Nursery, postgres_server: PostgresServer) -> None:
+def test_a_job_that_is_killed_on_a_server(
+    job: str, tmp_path: Path, children: ForkServer, postgres_server: PostgresServer
+) -> None:
     place = Databases(postgres_server.url)
-    ward = Ward(JOBS[job], place, tmp_path, seed=2)
-    ward.kills(children, 2)
+    trial = JobKills(JOBS[job], place, tmp_path, seed=2)
+    trial.kills(children, 2)
     place.close()
-    assert ward.problems == []
-    assert ward.killed == 2
+    assert trial.problems == []
+    assert trial.killed == 2
 
 
 def test_every_job_of_upkeep_is_killed() -> None:

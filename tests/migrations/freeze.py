@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.torture.frozen import FOLDER, contents, thawed
+from bench.torture.released_stores import FOLDER, contents, extract_store
 from keepstone.engine import Engine
 from keepstone.open import open_engine
 from keepstone.ports.values import ListQuery, Matrix
@@ -26,7 +26,7 @@ from keepstone.stores.sqlite import migrate
 from keepstone.types import Message, Scope
 from keepstone.write.request import WriteRequest
 
-__all__ = ["DANA", "ERIK", "Letters", "fill", "thawed"]
+__all__ = ["DANA", "ERIK", "Letters", "extract_store", "fill"]
 DANA, ERIK = Scope(user="dana"), Scope("other", "agent", "erik")
 START = datetime(2026, 1, 1, 9, tzinfo=UTC)
 

@@ -11,7 +11,7 @@ import apsw
 import pytest
 
 from bench.torture import Options, upgrade
-from bench.torture.frozen import FOLDER, contents, thawed, version_of
+from bench.torture.released_stores import FOLDER, contents, extract_store, version_of
 from keepstone import Memory, Scope
 from keepstone.errors import StoreError
 from keepstone.recall import question
@@ -59,7 +59,7 @@ def test_every_schema_is_frozen() -> None:
 
 @pytest.mark.parametrize("name", FROZEN)
 def test_a_frozen_store_has_the_schema_of_its_migrations(name: str, path: Path) -> None:
-    thawed(name, path)
+    extract_store(name, path)
     fresh, frozen = apsw.Connection(":memory:"), apsw.Connection(str(path))
     for number, script in migrate.migrations():
         if number <= int(name.removeprefix("schema_")):
@@ -74,7 +74,7 @@ def test_a_frozen_store_has_the_schema_of_its_migrations(name: str, path: Path) 
 
 @pytest.mark.parametrize("name", FROZEN)
 def test_a_frozen_store_opens_with_all_it_held(name: str, path: Path) -> None:
-    expected = thawed(name, path)
+    expected = extract_store(name, path)
     assert len({row["id"] for row in expected}) >= 25
     with Memory.open(path, embedder=Letters(), user="dana") as memory:
         diagnosis: Diagnosis = memory.upkeep.doctor()
@@ -92,7 +92,7 @@ def test_a_frozen_store_opens_with_all_it_held(name: str, path: Path) -> None:
 
 @pytest.mark.parametrize("name", FROZEN)
 def test_a_frozen_store_is_in_use_again(name: str, path: Path) -> None:
-    thawed(name, path)
+    extract_store(name, path)
     with Memory.open(path, embedder=Letters(), user=DANA.user) as memory:
         assert memory.value("ui_theme") == "auto"
         assert memory.value("limits") == {"daily": 5, "text": "naïve 東京 😀"}
@@ -113,7 +113,7 @@ def test_a_frozen_store_is_in_use_again(name: str, path: Path) -> None:
 
 
 def test_a_newer_store_is_refused_and_left_as_it_was(path: Path) -> None:
-    thawed(FROZEN[-1], path)
+    extract_store(FROZEN[-1], path)
     db = apsw.Connection(str(path))
     newest = migrate.newest()
     db.pragma("user_version", newest + 7)
@@ -129,7 +129,7 @@ def test_a_newer_store_is_refused_and_left_as_it_was(path: Path) -> None:
 
 
 def test_a_migration_that_fails_leaves_the_store_as_it_was(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    expected = thawed(FROZEN[-1], path)
+    expected = extract_store(FROZEN[-1], path)
     released, newest = migrate.migrations(), migrate.newest()
     broken = "ALTER TABLE record ADD COLUMN extra TEXT; DELETE FROM record; SELECT nothing FROM nowhere;"
     monkeypatch.setattr(migrate, "migrations", lambda: (*released, (newest + 1, broken)))
@@ -144,7 +144,7 @@ def test_a_migration_that_fails_leaves_the_store_as_it_was(path: Path, monkeypat
 
 
 def test_migrations_run_in_order_and_each_once(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    thawed(FROZEN[-1], path)
+    extract_store(FROZEN[-1], path)
     released = migrate.migrations()
     numbers = range(migrate.newest() + 1, migrate.newest() + 4)
     more = tuple((n, f"CREATE TABLE step{n} (x); INSERT INTO step{n} SELECT count(*) FROM sqlite_schema;") for n in numbers)
@@ -183,7 +183,7 @@ def spelt_backwards(text: str) -> list[str]:
 
 
 def test_a_new_analyser_writes_the_words_anew(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    expected = thawed(FROZEN[0], path)
+    expected = extract_store(FROZEN[0], path)
     Memory.open(path, embedder=Letters(), user="dana").close()  # now it has the words of today's analyser
     monkeypatch.setattr(words, "_split", spelt_backwards)
     monkeypatch.setattr(
@@ -210,7 +210,7 @@ def test_a_new_analyser_writes_the_words_anew(path: Path, monkeypatch: pytest.Mo
 
 
 def test_writes_go_on_after_the_words_were_written_anew(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    thawed(FROZEN[-1], path)
+    extract_store(FROZEN[-1], path)
     monkeypatch.setattr(words, "_split", spelt_backwards)
     monkeypatch.setattr(
         question, "asked_words", lambda text: [words.AskedWord(word, word, (), "") for word in spelt_backwards(text)]
@@ -226,7 +226,7 @@ def test_writes_go_on_after_the_words_were_written_anew(path: Path, monkeypatch:
 
 
 def test_a_kill_while_the_words_are_written_anew_leaves_the_old_ones(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    expected = thawed(FROZEN[-1], path)
+    expected = extract_store(FROZEN[-1], path)
     count = 0
 
     def failing(text: str) -> list[str]:

@@ -9,7 +9,7 @@ from pathlib import Path
 import apsw
 import pytest
 
-from bench.torture.frozen import FOLDER
+from bench.torture.released_stores import FOLDER
 from keepstone import Memory
 from keepstone.backend import Backend
 from keepstone.open import open_engine

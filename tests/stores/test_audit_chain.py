@@ -14,7 +14,7 @@ from keepstone.stores.common.write_context import GENESIS, chain_hash
 from keepstone.stores.sqlite.store import SqliteStore
 from keepstone.testing.builders import DIMENSION, EMBEDDER, HOME, add, add_id, vector
 from keepstone.types import Scope
-from tests.migrations.freeze import DANA, ERIK, thawed
+from tests.migrations.freeze import DANA, ERIK, extract_store
 
 OTHER = Scope("another", "default", "erik")
 
@@ -185,7 +185,7 @@ def test_two_processes_write_one_chain(store: SqliteStore, path: Path) -> None:
 # -- a store from before there was a chain ------------------------------------------------------------------------------
 @pytest.fixture(params=["schema_0001", "schema_0002"])
 def migrated(request: pytest.FixtureRequest, path: Path) -> Iterator[SqliteStore]:
-    thawed(request.param, path)
+    extract_store(request.param, path)
     store = SqliteStore.open(str(path))
     yield store
     store.close()

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit, urlunsplit
 from bench.torture.verdict import Options
 from tests.server_processes import PostgresServer
 
-DOOMED = "doomed"  # the name under which a process that will be killed connects
+VICTIM = "doomed"  # the name under which a process that will be killed connects
 PATIENCE = 60.0  # seconds until a server must have noticed that a client is gone
 LEFT = "SELECT pid FROM pg_stat_activity WHERE application_name = %s"
 USED = "SELECT pid FROM pg_stat_activity WHERE datname = %s"
@@ -37,7 +37,7 @@ class Place(Protocol):
     def copy(self, target: str, name: str) -> str:
         """The target of another store with what this one holds; it must not be open."""
 
-    def doomed(self, target: str) -> str:
+    def victim_target(self, target: str) -> str:
         """The target as a process opens it that will be killed."""
 
     def settled(self) -> None:
@@ -70,7 +70,7 @@ class Files:
     def copy(self, target: str, name: str) -> str:
         return str(shutil.copyfile(target, self.fresh(name)))
 
-    def doomed(self, target: str) -> str:
+    def victim_target(self, target: str) -> str:
         return target
 
     def settled(self) -> None:
@@ -118,12 +118,12 @@ class Databases:
         self._watch.execute(self._sql.SQL(" ").join(words))
         return urlunsplit(urlsplit(self._url)._replace(path=f"/{name}"))
 
-    def doomed(self, target: str) -> str:
-        return f"{target}{'&' if urlsplit(target).query else '?'}application_name={DOOMED}"
+    def victim_target(self, target: str) -> str:
+        return f"{target}{'&' if urlsplit(target).query else '?'}application_name={VICTIM}"
 
     def settled(self) -> None:
         """What a killed process had sent before it died may be carried out after its death: the server reads it first."""
-        self._until(lambda: not self._watch.execute(LEFT, (DOOMED,)).fetchall(), "to notice that a client is gone")
+        self._until(lambda: not self._watch.execute(LEFT, (VICTIM,)).fetchall(), "to notice that a client is gone")
 
     def problem(self, target: str) -> str | None:
         return None

@@ -1,4 +1,4 @@
-"""What the jobs of upkeep that are killed have in common: their stores, their clock, and the words of a check."""
+"""Shared by the maintenance jobs that are killed: their stores, their clock, and the checks."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ HABITS = (
 FACTS = [f"{person} {habit}." for person, habit in product(PEOPLE, HABITS)]
 
 
-class Broken(Exception):
-    """Something is there by half, or gone."""
+class CheckFailed(Exception):
+    """Something is missing or incomplete."""
 
 
 def must(holds: object, what: str) -> None:
-    """Broken, with these words, unless it holds."""
+    """Raise CheckFailed with this text unless the condition holds."""
     if not holds:
-        raise Broken(what)
+        raise CheckFailed(what)
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class JobContext:
     """A store that a job works on, or has worked on."""
 
     memory: Memory
@@ -57,7 +57,7 @@ class Stage:
         return "://" not in self.target
 
 
-Check = Callable[[Stage], str]
+Check = Callable[[JobContext], str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class Job:
 
     name: str
     fill: Callable[[str, str], Any]
-    do: Callable[[Stage], Any]
+    do: Callable[[JobContext], Any]
     check: Check
     repeats: bool = True
 

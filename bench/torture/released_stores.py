@@ -1,4 +1,4 @@
-"""Stores of every released schema, frozen in the source tree, and what they must hold."""
+"""Stores of every released schema, saved in the source tree, and what they must hold."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ def names() -> list[str]:
     return sorted(path.name.removesuffix(".db.xz") for path in FOLDER.glob("schema_*.db.xz"))
 
 
-def thawed(name: str, path: Path) -> list[dict[str, Any]]:
-    """Put a frozen store at a path; what it must hold."""
+def extract_store(name: str, path: Path) -> list[dict[str, Any]]:
+    """Write a saved store to a path. Returns what it must hold."""
     path.write_bytes(lzma.decompress((FOLDER / f"{name}.db.xz").read_bytes()))
     expected: list[dict[str, Any]] = json.loads((FOLDER / f"{name}.json").read_text(encoding="utf-8"))
     return expected

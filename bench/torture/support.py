@@ -1,4 +1,4 @@
-"""What rows stand on: small disks, and the doctor's word.
+"""Helpers of the rows: small disks, and a check of the whole store.
 
 Rows that need what a machine may not have (a mount, a program) raise `Missing` with the reason.
 """
@@ -14,7 +14,7 @@ from bench.torture.verdict import Verdict
 from keepstone import Memory
 
 
-class Missing(Exception):
+class Unavailable(Exception):
     """The machine does not have, or does not allow, what a part of a row needs; the text is the reason."""
 
 
@@ -26,10 +26,10 @@ def small_disk(folder: Path, size: str) -> Iterator[Path]:
         command = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)]
         mounted = subprocess.run(command, capture_output=True, check=False, text=True)
     except OSError as error:
-        raise Missing(f"no file system can be mounted here: {error}") from None
+        raise Unavailable(f"no file system can be mounted here: {error}") from None
     if mounted.returncode:
         folder.rmdir()
-        raise Missing(f"this machine does not let anybody mount a file system: {mounted.stderr.strip()}")
+        raise Unavailable(f"this machine does not allow mounting a file system: {mounted.stderr.strip()}")
     try:
         yield folder
     finally:
@@ -47,12 +47,12 @@ def fill(ballast: Path) -> None:
                 continue
 
 
-def examined(verdict: Verdict, where: str | Path, label: str = "", tenants: tuple[str, ...] = ("local",)) -> None:
-    """Add what the doctor and the trail of a store say to a verdict, read by a new process."""
+def check_store(verdict: Verdict, where: str | Path, label: str = "", tenants: tuple[str, ...] = ("local",)) -> None:
+    """Add the findings of doctor and of the audit log to a verdict."""
     with Memory.open(where, embedder="none") as memory:
         findings = memory.upkeep.doctor().findings
         reports = [memory.with_scope(tenant=tenant).audit.verify() for tenant in tenants]
     verdict.drift += len(findings) + sum(not report.whole for report in reports)
     said = f"{label}: " if label else ""
     verdict.problems += [f"{said}doctor, {each.check}: {each.problem}" for each in findings]
-    verdict.problems += [f"{said}the trail: {report.problem}" for report in reports if not report.whole]
+    verdict.problems += [f"{said}the audit log: {report.problem}" for report in reports if not report.whole]
