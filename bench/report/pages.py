@@ -19,7 +19,7 @@ def page(title: str, lead: str, parts: Iterable[str]) -> str:
 
 
 def sources(results: Results, names: Iterable[str]) -> str:
-    """The last section of a page: the command, version, commit and day of every result, and the machines."""
+    """The last section of a page: the command, commit and day of every result, and the machines."""
     saved = {name: found.get("machine", {}) for name in names if (found := results.get(name)) is not None}
     machines = list(dict.fromkeys(text for machine in saved.values() if (text := _machine(machine))))
     lines = [
@@ -38,12 +38,9 @@ def _machine(machine: Mapping[str, Any]) -> str:
 
 
 def _origin(machine: Mapping[str, Any]) -> str:
-    """Version, commit, day, load, and the versions of other systems."""
-    version = f"keepstone {machine['keepstone']}" if "keepstone" in machine else "keepstone"
-    parts = [
-        f"{version} at commit `{machine['commit']}`" if machine.get("commit") else f"{version}, at a commit that was not saved"
-    ]
-    parts += [f"on {machine['date']}"] if machine.get("date") else ["on a day that was not saved"]
+    """Commit, day, load, and the versions of other systems."""
+    parts = [f"commit `{machine['commit']}`" if machine.get("commit") else "unknown commit"]
+    parts += [machine["date"]] if machine.get("date") else ["unknown day"]
     parts += [f"load {plain(machine['load'])}"] if machine.get("load") not in (None, "") else []
     others = {name: each for name, each in (machine.get("versions") or {}).items() if name != "keepstone"}
     return ", ".join([*parts, *(f"{name} {each}" for name, each in others.items())])

@@ -14,7 +14,7 @@ from bench.report.figures import count, share
 from bench.report.results import Results
 
 LEAD = """How often recall finds the memory that answers a question, and returns nothing when none does. No language model is
-used. [Method](#method) says which data the weights were fitted on, [Sources](#sources) which command printed each figure."""
+used. [Method](#method) names the data that the weights were fitted on, [Sources](#sources) the commands."""
 _METRICS = ("r@1", "any@5", "all@5", "any@10", "all@10", "frac@10")
 _PUBLIC = {  # a result: the prefix of its figures and what they are of
     "quality-longmemeval": {"": "LongMemEval-S, sessions, development questions"},

@@ -10,10 +10,10 @@ from bench.report.figures import count, mb, ms, plain, times
 from bench.report.results import Results
 
 LEAD = """What keepstone does under kills, power cuts, faults and load. A test notes every acknowledged write and looks for it
-afterwards. [Sources](#sources) says which command printed each figure."""
+afterwards. [Sources](#sources) lists the commands."""
 ROWS = {
     "kill": "SIGKILL at a random instant of 32 verbs, and while opening or creating the store",
-    "kill-postgres": "the same on PostgreSQL, next to a writer that goes on",
+    "kill-postgres": "the same on PostgreSQL, next to another writer",
     "upkeep": "SIGKILL during every maintenance job, which must then complete",
     "upkeep-postgres": "the same on PostgreSQL",
     "power": "power cut: unsynced writes lost or torn at any byte (a recording VFS)",
@@ -113,7 +113,7 @@ def _failover(results: Results) -> list[str]:
         f"lost, {count(found['errors'])} errors; the longest pause {plain(found['pause_s']['max'])} s of "
         f"{plain(found['limit_s'])} s allowed. {count(found['recalls'])} recalls, {count(found['from_standby'])} of them from "
         f"the standby and at most {plain(found['staleness_s']['reported_max'])} s old; {count(found['too_old'])} older than "
-        "they said."
+        "reported."
     )
     return [told]
 

@@ -26,16 +26,14 @@ _SIZES: dict[str, tuple[str, Callable[[float], str]]] = {
     "recall_at_10": ("exact ten nearest found", share),
 }  # fmt: skip
 LEAD = """What each call costs: the median CPU time of the whole process on two cores, unless a heading says otherwise. Compare
-figures of one run with each other; milliseconds depend on the machine. [Sources](#sources) says which command printed each
-figure."""
+figures of one run with each other; milliseconds depend on the machine. [Sources](#sources) lists the commands."""
 METHOD = """## Method
 
 **Growth.** One scope in one file, filled step by step; at each size the verbs are called in turn.
 
 **Others.** Each system runs in its own environment, through its public interface, with keepstone's embedder, on the same
 texts and questions, in one run. × is its time divided by keepstone's: above 1, keepstone is faster. FTS5 and numpy alone are
-libraries, not memories; they show the lower bound. keepstone syncs to disk once for each add, LangGraph's SQLite store four
-times, Chroma eight.
+libraries, not memories, and show the lower bound.
 
 ## More figures
 

@@ -140,7 +140,7 @@ def test_a_page_says_machine_versions_commit_day_and_command(files: dict[str, st
 
 def test_a_result_without_a_commit_says_so() -> None:
     page = render_all(Results({"quality-locomo": made_up.quality()}))["quality.md"]
-    assert "keepstone, at a commit that was not saved, on a day that was not saved." in page
+    assert "unknown commit, unknown day." in page
 
 
 def test_pictures_and_results_that_a_page_links_to_are_there(files: dict[str, str]) -> None:
