@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -159,29 +160,16 @@ class ChromaIndex(VendorIndex["Collection"]):
 
 def _connect_within(seconds: float, make: Callable[[], ClientAPI]) -> ClientAPI:
     """A client, or TimeoutError: Chroma's constructor sends requests without a timeout."""
-    made: list[ClientAPI] = []
-    failed: list[BaseException] = []
-    lock, abandoned = threading.Lock(), threading.Event()
+    made: Future[ClientAPI] = Future()
 
     def work() -> None:
         try:
-            client = make()
+            made.set_result(make())
         except BaseException as error:
-            failed.append(error)
-            return
-        with lock:
-            made.append(client)
-        if abandoned.is_set():
-            _close(client)
+            made.set_exception(error)
 
-    thread = threading.Thread(target=work, name="keepstone-chroma", daemon=True)
-    thread.start()
-    thread.join(seconds)
-    with lock:
-        if made:
-            return made[0]
-        abandoned.set()
-    raise failed[0] if failed else TimeoutError()
+    threading.Thread(target=work, name="keepstone-chroma", daemon=True).start()
+    return made.result(seconds)
 
 
 def _sessions(client: ClientAPI) -> list[Any]:

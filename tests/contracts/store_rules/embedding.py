@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
+import numpy as np
 import pytest
 
+from keepstone.errors import EmbedderError, ValidationError
 from keepstone.ports.stores import Store
-from keepstone.ports.values import ImportRow, Revision
+from keepstone.ports.values import ImportRow, Revision, Vector, Write
 from keepstone.testing.builders import (
     AWAY,
     DIMENSION,
@@ -32,6 +34,7 @@ from keepstone.testing.stores.embedding import (
     embedded,
     filled,
     gather,
+    long_draft,
     long_text,
     waiting,
 )
@@ -158,3 +161,16 @@ class EmbeddingRules(NeedsStore):
         assert bound.search_words(HOME, ["xenon"], 5) == []
         assert len(bound.search_words(AWAY, ["xenon"], 5)) == 1
         healthy(bound)
+
+    @pytest.mark.parametrize("bad", [vector("tea"), np.zeros(WIDTH, dtype=np.float32), np.full(WIDTH, np.nan, dtype=np.float32)])
+    def test_an_unusable_vector_is_refused(self, bound: Store, bad: Vector) -> None:
+        add(bound, "tea")
+        bound.prepare_embedder(WIDE, WIDTH)
+        with pytest.raises((ValidationError, EmbedderError)):
+            bound.attach([(bound.pending(1, next=True)[0], bad)], next=True)
+        assert waiting(bound, next=True) == ["tea"]
+
+    def test_the_same_long_text_is_a_duplicate(self, bound: Store) -> None:
+        id, _ = add_long(bound)
+        receipt = bound.write(HOME, [Write(long_draft())])[0]
+        assert (receipt.action, receipt.id) == ("duplicate", id)

@@ -161,3 +161,12 @@ class LineageRules(NeedsStore):
         assert present(bound, fact).parents == present(bound, summary).parents == ()
         assert sorted(contents(bound)) == ["likes tea", "milk", "summary"]
         healthy(bound)
+
+    @pytest.mark.parametrize(
+        "selector", [Selector(source="tool"), Selector(session="s9"), Selector(key="k"), Selector(everything=True)]
+    )
+    def test_however_the_root_is_named(self, bound: Store, selector: Selector) -> None:
+        root = add_id(bound, "root", source="tool:x", session="s9", key="k")
+        fact = learned(bound, "fact", root)
+        assert set(bound.forget(HOME, selector).ids) == {root, fact}
+        assert contents(bound) == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
+from keepstone.ports.maintenance import Flag
 from keepstone.ports.stores import Store
 from keepstone.ports.values import Limit, Revision, Screening, Selector, Write
 from keepstone.testing.builders import (
@@ -25,7 +26,7 @@ from keepstone.testing.builders import (
     vector,
 )
 from keepstone.testing.builders import vector as vector_of
-from keepstone.testing.stores.maintenance import held
+from keepstone.testing.stores.maintenance import flag, held
 
 
 class MaintenanceRules(NeedsStore):
@@ -112,3 +113,14 @@ class MaintenanceRules(NeedsStore):
         assert report.rows == len(bound.audit(HOME, limit=1000)) + len(bound.audit(AWAY, limit=1000))
         bound.forget(HOME, Selector(everything=True))
         assert bound.audit_log.verify("local", report.head).whole
+
+    def test_what_is_open_is_not_repeated(self, bound: Store) -> None:
+        id, theirs = add_id(bound, "tea"), add_id(bound, "theirs", AWAY)
+        assert bound.reviews.add(HOME, [Flag(theirs, "stale", "r"), Flag("m_none", "stale", "r")]) == 0
+        assert bound.reviews.add(HOME, [Flag(id, "stale", "a"), Flag(id, "stale", "b"), Flag(id, "sensitive", "c")]) == 2
+        assert flag(bound, id) == 0
+        bound.revise(HOME, id, Revision(importance=0.9))
+        assert flag(bound, id) == 0, "it is still open, for whatever version"
+        assert [each.reason for each in bound.reviews.list(HOME)] == ["a", "c"]
+        assert bound.reviews.list(AWAY) == []
+        assert bound.reviews.add(HOME, []) == 0

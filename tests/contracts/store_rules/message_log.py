@@ -8,12 +8,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from keepstone.ports.stores import Store
+from keepstone.ports.values import ImportRow
 from keepstone.testing.builders import (
+    AWAY,
     HOME,
+    LONG_AGO,
+    NOON,
     NeedsStore,
     present,
+    vector,
 )
-from keepstone.testing.stores.message_log import with_blocks
+from keepstone.testing.stores.message_log import LOOK, heard, say, with_blocks
+from keepstone.text.words import record_terms
 from tests.contracts.store_rules.any_order import ANY_ORDER
 
 plain = st.recursive(
@@ -32,3 +38,16 @@ class MessageLogRules(NeedsStore):
         ((sequence, turn),) = bound.message_log.page(HOME, "s", limit=1)
         assert record == bound.fetch(HOME, [sequence])[0] == turn
         assert turn.content == "Let me look."
+
+    def test_messages_keep_order_and_blocks_when_they_move(self, bound: Store) -> None:
+        say(bound, "before", occurred_at=NOON)
+        with_blocks(bound, LOOK)
+        say(bound, "after", occurred_at=LONG_AGO)
+        rows = [
+            ImportRow(each, record_terms(each.record.content, None), vector(each.record.content))
+            for each in bound.export_records(HOME)
+        ]
+        assert bound.import_records(AWAY, rows) == (3, 0)
+        assert heard(bound, "s", AWAY) == ["before", "Let me look.", "after"]
+        moved = [record.blocks for _, record in bound.message_log.page(AWAY, "s")]
+        assert moved == [None, tuple(LOOK), None]

@@ -10,6 +10,9 @@ from hypothesis import strategies as st
 from keepstone.ports.stores import Store
 from keepstone.ports.values import Write
 from keepstone.testing.builders import (
+    AWAY,
+    DIMENSION,
+    HOME,
     NeedsStore,
     at,
     draft,
@@ -35,3 +38,10 @@ class RankingRules(NeedsStore):
         for term in asked:
             expected = [sequence for sequence, each in zip(sequences, stored, strict=True) if term in each]
             assert sorted(bound.search_words(scope, [term], 100)) == expected, term
+
+    def test_the_index_size_grows_with_the_scope(self, bound: Store) -> None:
+        empty = bound.index_size(HOME)
+        bound.write(HOME, [Write(draft(f"fact number {n}")) for n in range(50)])
+        assert bound.index_size(HOME) > empty >= 0
+        assert bound.index_size(HOME) >= 50 * DIMENSION * 4
+        assert bound.index_size(AWAY) == empty

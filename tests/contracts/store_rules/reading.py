@@ -18,6 +18,7 @@ from keepstone.testing.builders import (
     HOME,
     NeedsStore,
     add,
+    add_id,
     contents,
     draft,
     past,
@@ -117,3 +118,8 @@ class ReadingRules(NeedsStore):
             together(40, work)
             for number, scope in enumerate(users):
                 assert contents(bound, scope) == ([f"secret {number}"] if number % 2 else [])
+
+    def test_64_kilobytes(self, bound: Store) -> None:
+        for text in ("x" * 65_536, "word " * 13_107, "字" * 21_845, "🎉" * 16_384):
+            record = present(bound, add_id(bound, text))
+            assert record.content == text

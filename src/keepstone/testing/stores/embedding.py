@@ -195,14 +195,6 @@ class EmbeddingContract(NeedsStore):
         assert not present(bound, changed).embedded, "the vector that was gathered is of its old words"
         healthy(bound)
 
-    @pytest.mark.parametrize("bad", [vector("tea"), np.zeros(WIDTH, dtype=np.float32), np.full(WIDTH, np.nan, dtype=np.float32)])
-    def test_an_unusable_vector_is_refused(self, bound: Store, bad: Vector) -> None:
-        add(bound, "tea")
-        bound.prepare_embedder(WIDE, WIDTH)
-        with pytest.raises((ValidationError, EmbedderError)):
-            bound.attach([(bound.pending(1, next=True)[0], bad)], next=True)
-        assert waiting(bound, next=True) == ["tea"]
-
 
 # -- long texts: one record with a row, words and a vector for each passage -----------------------------------------
 def long_text(*marks: str) -> str:
@@ -267,11 +259,6 @@ class PassagesContract(NeedsStore):
         assert bound.search_words(AWAY, ["xenon"], 5) == []
         assert bound.pending_count() == 0
         healthy(bound)
-
-    def test_the_same_long_text_is_a_duplicate(self, bound: Store) -> None:
-        id, _ = add_long(bound)
-        receipt = bound.write(HOME, [Write(long_draft())])[0]
-        assert (receipt.action, receipt.id) == ("duplicate", id)
 
     def test_forgetting_takes_every_passage(self, bound: Store) -> None:
         id, sequence = add_long(bound)

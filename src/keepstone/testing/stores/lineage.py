@@ -44,15 +44,6 @@ class LineageContract(NeedsStore):
         assert bound.history(HOME, fact) is None
         healthy(bound)
 
-    @pytest.mark.parametrize(
-        "selector", [Selector(source="tool"), Selector(session="s9"), Selector(key="k"), Selector(everything=True)]
-    )
-    def test_however_the_root_is_named(self, bound: Store, selector: Selector) -> None:
-        root = add_id(bound, "root", source="tool:x", session="s9", key="k")
-        fact = learned(bound, "fact", root)
-        assert set(bound.forget(HOME, selector).ids) == {root, fact}
-        assert contents(bound) == []
-
     def test_a_chain_goes_to_its_end(self, bound: Store) -> None:
         said = message(bound, "a")
         summary, another = (learned(bound, text, said, kind="summary", session="s1") for text in ("summary", "another summary"))

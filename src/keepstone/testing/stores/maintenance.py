@@ -66,17 +66,6 @@ class MaintenanceContract(NeedsStore):
         assert bound.reviews.get(HOME, found.number + 1000) is None
         assert acts(bound, "review") == ["flagged"]
 
-    def test_what_is_open_is_not_repeated(self, bound: Store) -> None:
-        id, theirs = add_id(bound, "tea"), add_id(bound, "theirs", AWAY)
-        assert bound.reviews.add(HOME, [Flag(theirs, "stale", "r"), Flag("m_none", "stale", "r")]) == 0
-        assert bound.reviews.add(HOME, [Flag(id, "stale", "a"), Flag(id, "stale", "b"), Flag(id, "sensitive", "c")]) == 2
-        assert flag(bound, id) == 0
-        bound.revise(HOME, id, Revision(importance=0.9))
-        assert flag(bound, id) == 0, "it is still open, for whatever version"
-        assert [each.reason for each in bound.reviews.list(HOME)] == ["a", "c"]
-        assert bound.reviews.list(AWAY) == []
-        assert bound.reviews.add(HOME, []) == 0
-
     def test_pages_oldest_first(self, bound: Store) -> None:
         ids = [add_id(bound, f"fact {n}") for n in range(5)]
         bound.reviews.add(HOME, [Flag(id, "stale", "r") for id in ids])

@@ -12,7 +12,7 @@ import pytest
 
 from keepstone.ports.queue import Session
 from keepstone.ports.stores import Store
-from keepstone.ports.values import ImportRow, Revision, Selector, Write
+from keepstone.ports.values import Revision, Selector, Write
 from keepstone.testing.builders import (
     AWAY,
     HOME,
@@ -25,10 +25,8 @@ from keepstone.testing.builders import (
     contents,
     draft,
     present,
-    vector,
     wording,
 )
-from keepstone.text.words import record_terms
 from keepstone.types import Scope
 
 LOOK = [{"type": "text", "text": "Let me look."}, {"type": "tool_use", "id": "1", "name": "clock", "input": {}}]
@@ -102,19 +100,6 @@ class MessageLogContract(NeedsStore):
             assert present(bound, id).blocks == tuple(LOOK), revision
         assert bound.revise(HOME, id, wording("Let me look.")).action == "duplicate"
         assert present(bound, id).blocks == tuple(LOOK)
-
-    def test_messages_keep_order_and_blocks_when_they_move(self, bound: Store) -> None:
-        say(bound, "before", occurred_at=NOON)
-        with_blocks(bound, LOOK)
-        say(bound, "after", occurred_at=LONG_AGO)
-        rows = [
-            ImportRow(each, record_terms(each.record.content, None), vector(each.record.content))
-            for each in bound.export_records(HOME)
-        ]
-        assert bound.import_records(AWAY, rows) == (3, 0)
-        assert heard(bound, "s", AWAY) == ["before", "Let me look.", "after"]
-        moved = [record.blocks for _, record in bound.message_log.page(AWAY, "s")]
-        assert moved == [None, tuple(LOOK), None]
 
     @pytest.mark.parametrize("seed", [1, 2, 3])
     def test_messages_agree_with_a_scan(self, bound: Store, seed: int) -> None:

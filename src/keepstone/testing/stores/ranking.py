@@ -150,13 +150,6 @@ class RankingContract(NeedsStore):
         assert sequence in bound.changes(HOME, first).removed
         assert len(bound.changes(HOME, 0).rows) == 0
 
-    def test_the_index_size_grows_with_the_scope(self, bound: Store) -> None:
-        empty = bound.index_size(HOME)
-        bound.write(HOME, [Write(draft(f"fact number {n}")) for n in range(50)])
-        assert bound.index_size(HOME) > empty >= 0
-        assert bound.index_size(HOME) >= 50 * DIMENSION * 4
-        assert bound.index_size(AWAY) == empty
-
     def test_words_and_vectors_agree_with_a_scan(self, bound: Store) -> None:
         random = Random(7)
         vocabulary = [f"word{n}" for n in range(30)] + ["not", "near", "null", "日本", "über", "ключ", "running", "x1"]

@@ -171,11 +171,6 @@ class ReadingContract(NeedsStore):
         assert bound.audit(scope)[0].source == plain
         assert bound.forget(scope, Selector(session=plain)).ids == (record.id,)
 
-    def test_64_kilobytes(self, bound: Store) -> None:
-        for text in ("x" * 65_536, "word " * 13_107, "字" * 21_845, "🎉" * 16_384):
-            record = present(bound, add_id(bound, text))
-            assert record.content == text
-
     def test_every_operator_means_what_it_says(self, bound: Store) -> None:
         many = {"or": [{f"key{n}": n} for n in range(filters.MAX_CONDITIONS)]}
         wide = {"n": {"in": list(range(1000))}}
