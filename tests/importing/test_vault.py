@@ -66,11 +66,11 @@ def test_on_the_command_line(cli: Cli, tmp_path: Path) -> None:
     path.write_text(path.read_text().replace("tea", "mate"))
     shown = cli("vault", "import", "notes", "--dry-run")
     assert "    - Dana drinks tea.\n    + Dana drinks mate.\n" in shown.out
-    assert "would carry over  1 change, 0 left alone" in shown.out
+    assert "would apply  1 change, 0 skipped" in shown.out
     refused = cli("vault", "import", "notes")
     assert (refused.code, "add --yes" in refused.err) == (2, True), "without a terminal nothing is confirmed"
     assert cli("list", "--json").json["records"][0]["content"] == "Dana drinks tea."
-    assert "carried over  1 change" in cli("vault", "import", "notes", "--yes").out
+    assert "applied  1 change" in cli("vault", "import", "notes", "--yes").out
     assert cli("list", "--json").json["records"][0]["content"] == "Dana drinks mate."
 
 
