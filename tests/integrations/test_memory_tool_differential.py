@@ -150,7 +150,6 @@ EMPTY = [
 ]
 
 
-@settings(max_examples=150)
 @given(st.lists(everything, min_size=1, max_size=25))
 @example(DEEP)
 @example(LEFT)

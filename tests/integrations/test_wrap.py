@@ -11,7 +11,6 @@ import pytest
 
 import keepstone
 from keepstone import Memory
-from tests.faults.support import start
 from tests.integrations.speaking import spoken
 from tests.integrations.ways import CHAT, MESSAGES, PLAIN, WAYS, Reply, client_of
 from tests.models.endpoint import Request, say, use
@@ -91,20 +90,6 @@ def test_what_is_sent_is_what_the_bare_client_sends_and_what_is_known(name: str,
     assert {n: v for n, v in wrapped["headers"].items() if n not in same} == {
         n: v for n, v in bare["headers"].items() if n not in same
     }
-
-
-def test_another_process_knows_it(tmp_path: Path) -> None:
-    program = f"""
-import sys, anthropic, keepstone
-with keepstone.Memory.open(sys.argv[1], user="dana") as memory:
-    client = keepstone.wrap(anthropic.Anthropic(base_url=sys.argv[2], api_key="k"), memory, session=sys.argv[3])
-    client.messages.create(messages=[{{"role": "user", "content": sys.argv[4]}}], **{MESSAGES!r})
-"""
-    with spoken([say("Hello, Dana."), say("Dark mode.")]) as endpoint:
-        for session, text in (("monday", TOLD), ("tuesday", ASKED)):
-            done = start("-c", program, str(tmp_path / "wrap.db"), endpoint.url, session, text)
-            assert done.wait(60) == 0
-    assert "prefers dark mode" in block(endpoint.requests[1])
 
 
 # -- what is kept, once ----------------------------------------------------------------------------------------------
