@@ -7,7 +7,7 @@ Only the review list is changed. Messages are never flagged.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -87,11 +87,15 @@ class Verifier:
         progress: Progress | None = None,
     ) -> VerifyReport:
         """Check at most `limit` memories, the oldest first. Without `handlers` no probe is run. With `only_new`, memories are
-        compared only with the messages since the last such check."""
+        compared only with the messages since the last such check, and with each other only where one of the two has changed
+        since."""
         probe_handlers = check_handlers(handlers)
         untouched = lifetime(stale_after, "stale_after", may_be_zero=True)
         verified = self._store.states.get(scope, _VERIFIED_STATE) if only_new else None
-        memories, said, last = self._read(scope, check_int(limit, "limit", 1, 10_000_000), int(verified or 0))
+        message, _, change = (verified or "0").partition(" ")
+        latest = self._store.audit_log.last(scope)
+        changed = self._changed_since(scope, int(change)) if change else None
+        memories, said, last = self._read(scope, check_int(limit, "limit", 1, 10_000_000), int(message))
         check = _Check(self._store, scope, self._clock(), untouched, MessageIndex(said), probe_handlers)
         usage = Usage() if self._model is None else check.ask(self._model, memories, said)
         for done, record in enumerate(memories, 1):
@@ -99,12 +103,23 @@ class Verifier:
             if progress is not None and (done % 100 == 0 or done == len(memories)):
                 progress(done, len(memories))
         if self._embedder is not None and self._embedder.id in load_model().embedders:
-            check.compare(self._embedder, memories, said, self._read_pair)
+            check.compare(self._embedder, memories, said, self._read_pair, changed)
         flags = tuple(check.flags.values())
         added = 0 if dry_run or not flags else self._store.reviews.add(scope, flags)
-        if only_new and not dry_run and str(last) != verified:
-            self._store.states.put(scope, _VERIFIED_STATE, str(last))
+        seen = f"{last} {latest}"
+        if only_new and not dry_run and seen != verified:
+            self._store.states.put(scope, _VERIFIED_STATE, seen)
         return VerifyReport(len(memories), added, flags, check.probed, check.problems(), usage)
+
+    def _changed_since(self, scope: Scope, change: int) -> set[str]:
+        """The ids of the records that have changed after an entry of the audit log."""
+        found: set[str] = set()
+        more = True
+        while more:
+            page = self._store.audit_log.feed(scope, change, _MAX_MESSAGES)
+            found.update(page.changed)
+            change, more = page.latest, page.more
+        return found
 
     def _read(self, scope: Scope, limit: int, after: int) -> tuple[list[Record], list[Claim], int]:
         """The memories, oldest first; the users' messages after one, newest first; the number of the last message."""
@@ -211,17 +226,38 @@ class _Check:
             self._flag(record.id, "contradicted", contradiction.reason, contradiction.id)
 
     def compare(
-        self, embedder: Embedder, memories: Sequence[Record], said: Sequence[Claim], read: ReadPair | None = None
+        self,
+        embedder: Embedder,
+        memories: Sequence[Record],
+        said: Sequence[Claim],
+        read: ReadPair | None,
+        changed: Collection[str] | None = None,
     ) -> None:
         """Flag what a later message or memory about the same thing probably replaces, whatever its words; `read` judges two
-        texts."""
+        texts. Of two memories one is among those that have `changed`, where these are known."""
         stating = [record for record in memories if _states(record)]
-        older = [Told(record.content, _stated_at(record).timestamp()) for record in stating]
         messages = [claim for claim in said[:_MAX_COMPARED] if not only_asks(claim.content)]
-        newer = older[-_MAX_COMPARED:] + [Told(claim.content, claim.said_at.timestamp()) for claim in messages]
-        ids = [record.id for record in stating[-_MAX_COMPARED:]] + [claim.id for claim in messages]
-        keys = {record.id: record.key for record in stating if record.key is not None}
-        if not stating:
+        if changed is None:
+            self._compare(embedder, stating, stating[-_MAX_COMPARED:], messages, read)
+            return
+        new = [record for record in stating if record.id in changed]
+        self._compare(embedder, stating, new[-_MAX_COMPARED:], messages, read)
+        known = [record for record in stating if record.id not in changed]  # what is new may tell of an earlier time
+        self._compare(embedder, new, known[-_MAX_COMPARED:], (), read)
+
+    def _compare(
+        self,
+        embedder: Embedder,
+        stating: Sequence[Record],
+        later: Sequence[Record],
+        messages: Sequence[Claim],
+        read: ReadPair | None,
+    ) -> None:
+        older, newer = ([Told(record.content, _stated_at(record).timestamp()) for record in some] for some in (stating, later))
+        newer += [Told(claim.content, claim.said_at.timestamp()) for claim in messages]
+        ids = [each.id for each in (*later, *messages)]
+        keys = {record.id: record.key for record in later if record.key is not None}
+        if not older or not newer:
             return
         vectors = embed_texts(embedder, [each.text for each in (*older, *newer)])
         pairs = find_replacements(older, vectors[: len(older)], newer, vectors[len(older) :], _MIN_PROBABILITY, read)
