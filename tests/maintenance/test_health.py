@@ -257,6 +257,15 @@ def test_progress_is_told_after_every_check_and_ends_complete() -> None:
     assert told == [(done, len(CHECKS)) for done in range(1, len(CHECKS) + 1)]
 
 
+def test_progress_is_told_while_a_large_store_is_read() -> None:
+    told: list[tuple[int, int]] = []
+    items = (Item(str(number), f"Ana has seen film number {number}") for number in range(2500))
+    examine(items, now=NOW, expected=2500, progress=lambda done, total: told.append((done, total)))
+    assert told[:3] == [(0, 5000), (1000, 5000), (2000, 5000)]
+    assert told[-1] == (5000, 5000)
+    assert [done for done, _ in told] == sorted(done for done, _ in told)
+
+
 def test_a_key_that_the_store_keeps_is_used_instead_of_reading_the_text_again() -> None:
     texts = {"a": "the user is happy today", "b": "user seems happy", "c": "Ana plays chess in Lisbon"}
     items = [Item(id, text) for id, text in texts.items()]

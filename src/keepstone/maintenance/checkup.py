@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from os import PathLike
 from typing import Any
 
@@ -74,10 +74,13 @@ class HealthChecker(Retention):
         most = check_int(most, "the limit", 1, 1_000_000)
         if path is None:
             self._accesses.flush()
+            expected = self._store.count(self._scope)
             items: Iterable[Item] = map(_item, self._store.export_records(self._scope))
         else:
-            items = read_export(path, format)[1]
-        return examine(items, now=self._clock(), find=self._find, redacts=self._redacts, most=most, progress=progress)
+            expected, items = 0, read_export(path, format)[1]
+        return examine(
+            items, now=self._clock(), find=self._find, redacts=self._redacts, most=most, expected=expected, progress=progress
+        )
 
     def fix(self, *, checks: Collection[str] | None = None, dry_run: bool = False) -> FixReport:
         """Carry out the plan of the health report, for these checks or all: archive, redact, flag for review.
@@ -127,7 +130,7 @@ def _item(archive: RecordExport) -> Item:
     names = [name for name in (record.key, record.tag, record.session, record.source, record.name) if name]
     under = [f"{name}: {record.content}" for name in (record.key, record.tag) if name and name != "general"]
     past = (*(version.content for version in archive.versions[:-1]), *about, *names, *under)
-    return replace(Item.of(record), past=past, dedup_key=archive.dedup_key)
+    return Item.of(record, past, archive.dedup_key)
 
 
 def _others(ids: Sequence[str], id: str) -> tuple[str, ...]:

@@ -54,8 +54,12 @@ class Claim:
 
 def in_message(message: Claim) -> list[Claim]:
     """The claims under keys that the rules find in what a user said."""
-    name = None if message.subject == "user" else message.subject
-    return [replace(message, content=fact.content, key=fact.key) for fact in find_user_facts(message.content, name) if fact.key]
+    return _read(message, message.content)
+
+
+def _read(claim: Claim, said: str) -> list[Claim]:
+    name = None if claim.subject == "user" else claim.subject
+    return [replace(claim, content=fact.content, key=fact.key) for fact in find_user_facts(said, name) if fact.key]
 
 
 _USER = re.compile("(?:the )?user", re.IGNORECASE)
@@ -78,7 +82,7 @@ def keyed(memory: Claim) -> Claim:
         said = f"My {told['verb']}{told['rest']}" if told["of"] else f"I {_first(told['verb'])}{told['rest']}"
     elif not _OWN.match(said):
         return memory
-    found = in_message(replace(memory, content=said))
+    found = _read(memory, said)
     return found[0] if len(found) == 1 else memory
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import datetime, timedelta
+from operator import attrgetter
 from typing import Any, Literal, get_args
 
 from keepstone.errors import ValidationError
@@ -43,6 +44,7 @@ WEIGHTS: Mapping[Check, int] = {  # of one faulty memory, where a sound one weig
     "expired": 1,
 }
 _SOUND_WEIGHT = 2
+_REPORTED_ITEMS = 1000  # read between two calls of `progress`
 _REMOVING = ("archive", "redact")
 
 
@@ -74,12 +76,14 @@ class Item:
     dedup_key: bytes | None = None  # what a store finds near-duplicates by; computed where it is None
 
     @classmethod
-    def of(cls, record: Record) -> Item:
+    def of(cls, record: Record, past: tuple[str, ...] = (), dedup_key: bytes | None = None) -> Item:
         """The item of a keepstone record."""
-        return cls(user=record.scope.user, **{name: getattr(record, name) for name in _RECORD_FIELDS})
+        return cls(*_RECORD_VALUES(record), past, dedup_key)
 
 
-_RECORD_FIELDS = tuple(field.name for field in fields(Item) if field.name not in ("user", "past", "dedup_key"))
+_RECORD_VALUES = attrgetter(
+    *("scope.user" if each.name == "user" else each.name for each in fields(Item) if each.name not in ("past", "dedup_key"))
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,10 +126,12 @@ def examine(
     stale_after: timedelta = timedelta(days=180),
     unread_after: timedelta = timedelta(days=90),
     most: int = 100,
+    expected: int = 0,
     progress: Progress | None = None,
 ) -> HealthReport:
     """Examine all memories of a store. `find` returns the sensitive passages of a text, each with its `kind`; at most `most`
-    findings of a check are listed, while counts and plan are complete. `progress` is called with the checks done and all checks.
+    findings of a check are listed, while counts and plan are complete. `progress` is called while items are read, if it is known
+    how many are `expected`, and after each check; both halves count alike.
 
     >>> from datetime import UTC
     >>> report = examine([Item("a", "Ana likes tea"), Item("b", "Ana likes tea."), Item("c", "ok!")], now=datetime.now(UTC))
@@ -134,14 +140,17 @@ def examine(
     """
     if most < 0:
         raise ValidationError(f"most is {most}: list at least 0 findings of each check.")
+    if progress is not None and expected:
+        items = _count_items(items, expected, progress)
     examination = checks.read_items(items, checks.as_utc(now) or now, find, redacts)
+    half = max(expected, len(CHECKS))
     issues: dict[Check, list[Issue]] = {}
     plan: list[Step] = []
     for check, results in _run_checks(examination, stale_after, unread_after):
         issues[check] = list(results)
         plan.extend(_plan_removals(check, issues[check], examination.removed))
         if progress is not None:
-            progress(len(issues), len(CHECKS))
+            progress(expected + half * len(issues) // len(CHECKS), expected + half)
     archived = {id for step in plan if step.action == "archive" for id in step.ids}
     plan.extend(step for check, results in issues.items() for step in _plan_reviews(check, results, archived))
     counts: dict[str, int] = {check: len({id for issue in issues[check] for id in issue.ids}) for check in CHECKS}
@@ -149,6 +158,13 @@ def examine(
         HealthFinding(check, issue.kept_ids + issue.ids, issue.reason) for check in CHECKS for issue in issues[check][:most]
     )
     return HealthReport(_lower_score(examination, issues), len(examination.ids), counts, tuple(findings), tuple(plan))
+
+
+def _count_items(items: Iterable[Item], expected: int, progress: Progress) -> Iterator[Item]:
+    for done, item in enumerate(items):
+        if done % _REPORTED_ITEMS == 0:
+            progress(min(done, expected), 2 * expected)
+        yield item
 
 
 def score(counts: Mapping[str, int], sound: int) -> int:

@@ -11,7 +11,7 @@ import re
 import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from difflib import SequenceMatcher
 from functools import lru_cache
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 Action = Literal["archive", "redact", "review", "nothing"]
 _SPACES = re.compile(r"\s+")
 _SUBJECT_TERMS = frozenset(terms("user users you your yours their they assistant my me mine"))
+_MAX_COMPARED = 50_000  # memories of a user, the last, whose sentences and words are held against each other
 _NEVER = datetime.max.replace(tzinfo=UTC)
 
 
@@ -112,7 +113,7 @@ def read_items(
             reason = f"holds what looks like sensitive text of the kind {' and '.join(kinds)}"
             examination.secrets.append(Issue((item.id,), reason, "redact"))
         if not is_message(item) and item.status == "active":
-            examination.memories.append(item)
+            examination.memories.append(replace(item, past=()) if item.past else item)  # it is read, and need not be held
         elif is_message(item) and item.role is not None:
             texts = {item.content, *split_at_marks(item.content)}
             examination.said[item.role == "assistant"].update(hash((item.user, normalize(text))) for text in texts)
@@ -194,7 +195,7 @@ def find_contradictions(examination: Examination) -> Iterator[Issue]:
         if len(values) > 1:
             yield Issue(_ids(_newest_first(values.values())), f"{len(values)} values are active under one key", "review")
     for items in unkeyed.values():
-        for group in _group_contradictions(items):
+        for group in _group_contradictions(items[-_MAX_COMPARED:]):
             yield Issue(_ids(group), "gives another value than the other memories for the same thing", "review")
 
 
@@ -269,6 +270,7 @@ def _pair_by_terms(examination: Examination, items: Sequence[Item]) -> Iterator[
     """Pairs that share most terms. Such a pair shares one of its rarest terms, so only items that do are compared; shorter
     items come first, so the last neighbours are the nearest in length."""
     counts: Counter[str] = Counter()
+    items = items[-_MAX_COMPARED:]
     for item in items:
         counts.update(examination.terms(item))
     comparable = [item for item in items if _MIN_TERMS <= len(examination.terms(item)) <= _MAX_TERMS]

@@ -50,7 +50,7 @@ _QUOTED = re.compile(r"\"[^\"\n]{1,400}\"|“[^”\n]{1,400}”|^\s*>[^\n]*|```.
 _QUOTES = re.compile(r"[\"“>`]")  # every quotation has one
 _TITLE = re.compile(r"\b(Dr|Mr|Mrs|Ms|Prof|St)\.")
 _NAMED = re.compile(r"'s name is | is (?:called|named) ")
-_TOKEN = re.compile(r"[^\W_](?:[\w'’+#@]|[-./&](?=\w))*")
+_TOKEN = re.compile(r"[^\W_][\w'’+#@]*(?:[-./&](?=\w)[\w'’+#@]*)*")
 _NT = re.compile(r"(?:(?<=ca)n't|n['’]t)\b|\bcannot\b|\bcan not\b", re.IGNORECASE)
 
 
