@@ -78,7 +78,8 @@ class Item:
     @classmethod
     def of(cls, record: Record, past: tuple[str, ...] = (), dedup_key: bytes | None = None) -> Item:
         """The item of a keepstone record."""
-        return cls(*_RECORD_VALUES(record), past, dedup_key)
+        values: list[Any] = [*_RECORD_VALUES(record), past, dedup_key]
+        return cls(*values)
 
 
 _RECORD_VALUES = attrgetter(

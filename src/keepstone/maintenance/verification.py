@@ -255,7 +255,7 @@ class _Check:
     ) -> None:
         older, newer = ([Told(record.content, _stated_at(record).timestamp()) for record in some] for some in (stating, later))
         newer += [Told(claim.content, claim.said_at.timestamp()) for claim in messages]
-        ids = [each.id for each in (*later, *messages)]
+        ids = [*(record.id for record in later), *(claim.id for claim in messages)]
         keys = {record.id: record.key for record in later if record.key is not None}
         if not older or not newer:
             return
