@@ -211,7 +211,8 @@ def _cost(path: Path, size: int, question: str) -> dict[str, Any]:
     disk = sum(each.stat().st_size for each in beside if each.is_file() and each != _note(path))
     found = {
         "open_ms": started["open_ms"], "first_recall_ms": started["first_recall_ms"], "process_ms": started["process_ms"],
-        "cli_recall_ms": started.get("cli_recall_ms"), "opened_mb": there["opened_mb"], "resident_mb": there["scope_loaded_mb"],
+        "cli_recall_ms": started.get("cli_recall_ms"), "cli_recall_cpu_ms": started.get("cli_recall_cpu_ms"),
+        "opened_mb": there["opened_mb"], "resident_mb": there["scope_loaded_mb"],
         "disk_mb": round(disk / 1e6, 1), "bytes_a_memory": round(disk / size),
     }  # fmt: skip
     agreed = agreement(path, [each.question for each in texts(200)])
