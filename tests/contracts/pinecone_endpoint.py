@@ -26,7 +26,7 @@ VIEWS = ("fetch", "list", "query")
 class Namespace:
     """What was written to a namespace, in order, and what each way of reading has seen of it."""
 
-    log: list[tuple[int, str, Any]] = field(default_factory=list)  # (number, "put" or "delete" or "delete all", rows or ids)
+    log: list[tuple[str, Any]] = field(default_factory=list)  # ("put" or "delete" or "delete all", rows or ids)
     seen: dict[str, dict[str, Any]] = field(default_factory=lambda: {view: {} for view in VIEWS})
     upto: dict[str, int] = field(default_factory=lambda: dict.fromkeys(VIEWS, 0))
     looks: dict[str, int] = field(default_factory=lambda: dict.fromkeys(VIEWS, 0))
@@ -36,13 +36,10 @@ class Namespace:
         if self.upto[view] < len(self.log):
             self.looks[view] += 1
             if self.looks[view] >= lag:
-                for _, what, rows in self.log[self.upto[view] :]:
+                for what, rows in self.log[self.upto[view] :]:
                     self._apply(self.seen[view], what, rows)
                 self.upto[view], self.looks[view] = len(self.log), 0
         return self.seen[view]
-
-    def reconciled(self, view: str) -> int:
-        return self.log[self.upto[view] - 1][0] if self.upto[view] else 0
 
     @staticmethod
     def _apply(rows: dict[str, Any], what: str, given: Any) -> None:
@@ -56,14 +53,13 @@ class Namespace:
 
 
 class PineconeEndpoint(Endpoint):
-    """Pinecone: `indexes` by name, `namespaces` by index and name. `lag` is at which look a write is seen, `lsn` whether answers
-    say in their headers what they have seen, `making` how often a new index is described as not ready."""
+    """Pinecone: `indexes` by name, `namespaces` by index and name. `lag` is at which look a write is seen, `making` how
+    often a new index is described as not ready."""
 
-    def __init__(self, key: str | None = None, *, lag: int = 0, lsn: bool = True, making: int = 0) -> None:
-        self.lag, self.lsn, self.making = lag, lsn, making
+    def __init__(self, key: str | None = None, *, lag: int = 0, making: int = 0) -> None:
+        self.lag, self.making = lag, making
         self.indexes: dict[str, dict[str, Any]] = {}
         self.namespaces: dict[tuple[str, str], Namespace] = {}
-        self._number = 0
         super().__init__(key)
 
     def host(self, index: str) -> str:
@@ -153,11 +149,6 @@ class PineconeEndpoint(Endpoint):
     def _dimension(self, index: str) -> int:
         return int(self.indexes[index]["schema"]["fields"]["_values"]["dimension"])
 
-    def _written(self, here: Namespace, what: str, rows: Any) -> dict[str, str]:
-        self._number += 1
-        here.log.append((self._number, what, rows))
-        return {"x-pinecone-lsn-committed": str(self._number)} if self.lsn else {}
-
     def _upsert(self, index: str, name: str, rows: list[Any], size: int) -> tuple[int, Any, dict[str, str]]:
         if size > MOST_BYTES:
             raise _error(413, "OUT_OF_RANGE", "request is larger than 2MB")
@@ -170,16 +161,19 @@ class PineconeEndpoint(Endpoint):
                 raise _error(400, "INVALID_ARGUMENT", "Dense vectors must contain at least one non-zero value.")
             row["metadata"] = {key: float(each) if isinstance(each, int) else each for key, each in row["metadata"].items()}
         here = self.namespaces.setdefault((index, name), Namespace())
-        return 200, {"upsertedCount": len(rows)}, self._written(here, "put", rows)
+        here.log.append(("put", rows))
+        return 200, {"upsertedCount": len(rows)}, {}
 
     def _delete(self, here: Namespace | None, body: Mapping[str, Any]) -> tuple[int, Any, dict[str, str]]:
         if here is None:
             raise Refused(404, json.dumps({"code": 5, "message": "Namespace not found", "details": []}).encode())
         if body.get("deleteAll"):
-            return 200, {}, self._written(here, "delete all", None)
+            here.log.append(("delete all", None))
+            return 200, {}, {}
         if not 1 <= len(body["ids"]) <= MOST_IDS:
             raise _error(400, "INVALID_ARGUMENT", "too many ids")
-        return 200, {}, self._written(here, "delete", body["ids"])
+        here.log.append(("delete", body["ids"]))
+        return 200, {}, {}
 
     def _query(self, here: Namespace, name: str, body: Mapping[str, Any], dimension: int) -> tuple[int, Any, dict[str, str]]:
         if not 1 <= body["topK"] <= MOST_RESULTS:
@@ -191,8 +185,7 @@ class PineconeEndpoint(Endpoint):
         scored = sorted(((float(unit(row["values"]) @ asked), row["id"]) for row in passing), reverse=True)[: body["topK"]]
         fields = (lambda id: {"metadata": rows[id]["metadata"]}) if body.get("includeMetadata") else (lambda id: {})
         matches = [{"id": id, "score": score, "values": [], **fields(id)} for score, id in scored]
-        headers = {"x-pinecone-lsn-reconciled": str(here.reconciled("query"))} if self.lsn else {}
-        return 200, {"matches": matches, "namespace": name, "usage": {"readUnits": 1}}, headers
+        return 200, {"matches": matches, "namespace": name, "usage": {"readUnits": 1}}, {}
 
     def _list(self, here: Namespace, name: str, query: Mapping[str, list[str]]) -> tuple[int, Any, dict[str, str]]:
         limit, prefix = int(query.get("limit", ["100"])[0]), query.get("prefix", [""])[0]

@@ -129,13 +129,12 @@ class TestPinecone(PersistentIndexContract):
         index.close()
 
 
-@pytest.mark.parametrize("lsn", [True, False], ids=["with log numbers", "without"])
 class TestPineconeThatSeesLate:
     """A write is seen by each way of reading only at the third look after it."""
 
     @pytest.fixture
-    def index(self, lsn: bool) -> Iterator[VectorIndex]:
-        with PineconeEndpoint(KEY, lag=3, lsn=lsn) as endpoint:
+    def index(self) -> Iterator[VectorIndex]:
+        with PineconeEndpoint(KEY, lag=3) as endpoint:
             index = PineconeIndex(NAME, key=KEY, controller=endpoint.url)
             yield index
             index.close()

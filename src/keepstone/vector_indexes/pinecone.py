@@ -97,16 +97,14 @@ class PineconeIndex(VendorIndex["Index"]):
     def _put(self, handle: Index, space: Space, scope_id: str, rows: Sequence[Row]) -> None:
         namespace = _namespace(space, scope_id)
         vectors = [{"id": _id(entry.sequence), "values": row, "metadata": _metadata(entry)} for entry, row in rows]
-        committed: int | None = None
         for batch in batches(vectors, _max_rows(vectors, space.dimension)):
             action = f"store {len(batch)} entries"
             done = self._engine.call(action, partial(handle.upsert, vectors=batch, namespace=namespace, show_progress=False))
             if done.upserted_count != len(batch):
                 raise self._engine.invalid_response(action, f"that it stored {done.upserted_count}")
-            committed = _log_number(done, "lsn_committed", committed)
         if vectors:
             last = vectors[-_MAX_READ_IDS:]
-            self._wait_until("show what was stored", lambda: self._can_read(handle, namespace, last, committed))
+            self._wait_until("show what was stored", lambda: self._can_read(handle, namespace, last))
 
     def _drop(self, handle: Index, space: Space, scope_id: str, sequences: Sequence[int], action: str) -> None:
         namespace, ids = _namespace(space, scope_id), [_id(sequence) for sequence in sequences]
@@ -219,19 +217,15 @@ class PineconeIndex(VendorIndex["Index"]):
             time.sleep(pause)
             pause = min(pause * 1.5, _MAX_POLL_SECONDS)
 
-    def _can_read(self, index: Index, namespace: str, rows: list[Any], committed: int | None) -> bool:
+    def _can_read(self, index: Index, namespace: str, rows: list[Any]) -> bool:
         """Whether fetch, list and query return the last rows of a write; each becomes consistent in its own time."""
         last = rows[-1]
         fetched = self._fetch_metadata(index, namespace, [row["id"] for row in rows])
         listed = self._list_ids(index, namespace, prefix=last["id"], limit=1).vectors
         itself: Any = {"sequence": {"$eq": last["id"]}}
         query = partial(index.query, top_k=1, vector=last["values"], namespace=namespace, filter=itself, include_metadata=True)
-        answer = self._engine.call("find an entry", query)
-        reconciled = _log_number(answer, "lsn_reconciled", None)
-        if committed is not None and reconciled is not None:
-            found = reconciled >= committed
-        else:
-            found = any(match.id == last["id"] and match.metadata == last["metadata"] for match in answer.matches)
+        matches = self._engine.call("find an entry", query).matches
+        found = any(match.id == last["id"] and match.metadata == last["metadata"] for match in matches)
         return found and bool(listed) and all(fetched.get(row["id"]) == row["metadata"] for row in rows)
 
     def _is_removed(self, index: Index, space: Space, namespace: str, ids: list[str]) -> bool:
@@ -327,9 +321,3 @@ def _max_rows(rows: Sequence[Any], dimension: int) -> int:
 
 def _any_vector(space: Space) -> list[float]:
     return [1.0] * space.dimension
-
-
-def _log_number(answer: Any, name: str, default: int | None) -> int | None:
-    """A number of the write-ahead log in a response."""
-    number = getattr(getattr(answer, "response_info", None), name, None)
-    return number if isinstance(number, int) else default
