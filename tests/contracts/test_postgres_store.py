@@ -15,6 +15,7 @@ import psycopg
 import pytest
 from hypothesis import HealthCheck, settings
 
+from keepstone.memory import Memory
 from keepstone.ports.stores import Store
 from keepstone.ports.values import Selector
 from keepstone.stores.postgres import scope_indexes
@@ -95,6 +96,19 @@ class TestPostgresStore(StoreRules):
         monkeypatch.setattr(PipelinedConnection, "exchange", lambda connection: trips(connection))
         assert add(store, "tea").action == "added"
         assert trips.call_count == 2
+
+    def test_a_recall_takes_one_round_trip_and_three_after_a_change(self, made: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        trips = Mock(side_effect=PipelinedConnection.exchange, autospec=True)
+        with Memory.open(emptied(made)) as memory, Memory.open(made) as other:
+            memory.remember("Ana likes tea.")
+            memory.recall("What does Ana like?")
+            monkeypatch.setattr(PipelinedConnection, "exchange", lambda connection: trips(connection))
+            memory.recall("What does Ana like?")
+            assert trips.call_count == 1
+            other.remember("Ana likes chess.")
+            trips.reset_mock()
+            assert len(memory.recall("What does Ana like?")) == 2
+            assert trips.call_count == 3
 
 
 class TestGrowing:

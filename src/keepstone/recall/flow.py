@@ -168,12 +168,14 @@ class RecallFlow:
         count = query.limit if self._reranker is None else max(query.limit, MAX_RERANKED)
         is_present = query.as_of is None and query.known_at is None
         cached = self._cache.cached(scope) if self._is_remote and is_present else None
+        renewed = None
         if cached is not None and isinstance(cached[0], View):
             ranking = self._read(scope, query, self.rank(scope, query, view=cached[0]))
             records, stamp = self._store.fetch_stamped(scope, ranking.sequences(ranking.order[:count]))
             if stamp == cached[1]:
                 return ranking, self._build_hits(ranking, ranking.order[:count], records)
-        ranking = self._read(scope, query, self.rank(scope, query))
+            renewed = self._cache.view(scope, stamp)
+        ranking = self._read(scope, query, self.rank(scope, query, view=renewed if isinstance(renewed, View) else None))
         return ranking, self._fetch_hits(scope, ranking, ranking.order[:count])
 
     def search(self, scope: Scope, query: RecallQuery) -> Recall:

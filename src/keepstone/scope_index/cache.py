@@ -40,13 +40,14 @@ class IndexCache:
         self._lock = threading.Lock()
         self._total = 0
 
-    def view(self, scope: Scope) -> View | MappedView | None:
-        """The scope as it is now; None when it is too large to be held, and there is no segment of it yet."""
+    def view(self, scope: Scope, stamp: tuple[Hashable, Hashable] | None = None) -> View | MappedView | None:
+        """The scope as it is now; None when it is too large to be held, and there is no segment of it yet. `stamp`: the store's,
+        where it has just been read."""
         with self._lock:
             entry = self._entries.get(scope) or self._entries.setdefault(scope, _Entry())
             self._entries.move_to_end(scope)
         with entry.lock:
-            stamp = self._store.stamp(scope)  # read before the changes: what comes in between is asked for again
+            stamp = stamp or self._store.stamp(scope)  # read before the changes: what comes in between is asked for again
             if entry.index is not None and entry.stamp is not None and stamp[0] != entry.stamp[0]:
                 entry.index = None  # the vectors are another embedder's now
             if entry.index is not None and stamp == entry.stamp and not (self._segments and self._segments.renewed(scope, False)):
