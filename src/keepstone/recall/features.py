@@ -103,7 +103,7 @@ def score_candidates(
         is_candidate[best] = True
         slots = is_candidate[:-1].nonzero()[0]
     around = view.neighbours(slots, unexpired) if view.session_count else None
-    values = np.zeros((len(slots), len(NAMES)), dtype=np.float32)
+    values = np.zeros((len(NAMES), len(slots)), dtype=np.float32).T  # written and read by columns
     shown = slots if first.shown is None else first.shown[slots]
     measured = view.embedded[shown] if first.has_vector else np.zeros(len(shown), dtype=np.bool_)
     if not question.words and not first.has_vector:

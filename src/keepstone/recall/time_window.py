@@ -175,7 +175,7 @@ def order_by_texts(
     `sums` follow. The best are those with the points for their time and those without."""
     lost = outside_points(window, near)
     anyway = order[np.argsort(-(sums + lost)[order], kind="stable")][:MAX_READ]
-    head = np.unique(np.concatenate([order[:MAX_READ], anyway]))
+    head = np.array(sorted({*order[:MAX_READ].tolist(), *anyway.tolist()}), dtype=np.int64)
     records = fetch(slots[head])
     near = near.copy()
     near[head] = measure_texts(window, records, view.occurred[slots[head]], near[head])

@@ -71,7 +71,7 @@ class IndexCache:
         segments = self._segments
         if segments is not None and segments.renewed(scope):
             held = None
-        first = held is None
+        first, found = held is None, None
         if held is None and segments is not None:
             found = segments.open(scope)
             if found is None and (count := segments.wanted(scope)):
@@ -89,7 +89,7 @@ class IndexCache:
         held = held or ScopeIndex(0)
         held.apply(changes)
         if segments is not None and (first or changes.removed):
-            segments.erase(scope)  # a process may have been stopped between forgetting and overwriting
+            segments.erase(scope, found)  # a process may have been stopped between forgetting and overwriting
         if segments is not None and isinstance(held, MappedIndex):
             if held.worn():
                 segments.make_later(scope)

@@ -120,14 +120,16 @@ class Segments:
             with self._lock:
                 self._threads.pop(scope, None)
 
-    def erase(self, scope: Scope) -> bool:
+    def erase(self, scope: Scope, held: Segment | None = None) -> bool:
         """Leave nothing of records that were forgotten or redacted since the file was made in it; False where something may be
-        left. A file that does not fit the store goes: it may hold anything."""
+        left. A file that does not fit the store goes: it may hold anything. `held` is what was just read from it."""
         if self._folder is None or not self._folder.is_dir():
             return True
         path = self._path(scope)
         try:
             segment.remove_drafts(path)
+            if held is not None and not self._store.index_erased(scope, held.latest):
+                return True
             held = segment.read_segment(path, {"store": self._store.id}, writable=True)
             if held is None or held.about["mark"] != self._store.index_mark(scope, held.latest):
                 path.unlink(missing_ok=True)

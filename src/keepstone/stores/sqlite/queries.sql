@@ -74,11 +74,14 @@ UPDATE record SET changed = ?2 WHERE sequence = ?1
 DELETE FROM record WHERE sequence = ?
 
 -- name: record
--- The beginning that every query of whole records shares, as {record}: the row, its accesses, whether it has a vector.
+-- The beginning that every query of whole records shares, as {record}: the row, its accesses, whether it has a vector. The index
+-- of those without one is short; the rows of vectors would be a page of the file each.
 SELECT r.sequence, r.id, r.kind, r.tag, r.key, r.content, r.metadata, r.importance, r.source, r.trust, r.session, r.role,
     r.name, r.occurred_at, r.created_at, r.updated_at, r.valid_from, r.expires_at, a.last, coalesce(a.count, 0),
-    r.version, r.status, r.parents, v.vector IS NOT NULL, r.blocks, r.sensitive
-FROM record AS r LEFT JOIN access AS a USING (sequence) LEFT JOIN vector AS v USING (sequence)
+    r.version, r.status, r.parents,
+    NOT EXISTS (SELECT 1 FROM vector AS v INDEXED BY vector_pending WHERE v.sequence = r.sequence AND v.vector IS NULL),
+    r.blocks, r.sensitive
+FROM record AS r LEFT JOIN access AS a USING (sequence)
 
 -- name: record_by_id
 {record}
@@ -246,8 +249,13 @@ UPDATE vector SET version = ?4 WHERE ?1 IS NOT NULL AND sequence BETWEEN ?2 AND 
 DELETE FROM vector WHERE ?1 IS NOT NULL AND sequence BETWEEN ?2 AND ?3
 
 -- name: passages_count
-SELECT count(*) FROM vector AS v INDEXED BY vector_passages CROSS JOIN record AS r ON r.sequence = -v.sequence >> 14
-WHERE v.sequence < 0 AND r.scope = ?
+-- Of the records of a scope, if they are few; else of all passages those of the scope.
+SELECT CASE WHEN NOT EXISTS (SELECT 1 FROM vector WHERE sequence < 0) THEN 0
+    WHEN (SELECT count(*) FROM (SELECT 1 FROM record WHERE scope = ?1 LIMIT 1000)) < 1000
+    THEN (SELECT count(*) FROM record AS r CROSS JOIN vector AS v INDEXED BY vector_passages ON v.sequence < 0
+        AND v.sequence BETWEEN -(r.sequence << 14 | 16383) AND -(r.sequence << 14 | 1) WHERE r.scope = ?1)
+    ELSE (SELECT count(*) FROM vector AS v INDEXED BY vector_passages CROSS JOIN record AS r ON r.sequence = -v.sequence >> 14
+        WHERE v.sequence < 0 AND r.scope = ?1) END
 
 -- name: vector_attach
 UPDATE vector SET model = ?3, vector = ?4
