@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
 
 from keepstone import Memory
 from keepstone.scope_index.mapped_index import MappedIndex
-from tests.scope_index.large import facts, files, filled, held, large, opened, top, words_left
+from tests.scope_index.large import LEAST, facts, files, filled, held, large, opened, top, words_left
 
 
 def test_the_folder_is_its_owners_alone(growing: Memory, path: Path) -> None:
@@ -63,3 +65,14 @@ def test_an_index_is_the_size_of_its_tail(growing: Memory) -> None:
     entry = growing._engine.cache._entries[growing.scope]
     assert isinstance(entry.index, MappedIndex)
     assert entry.index.nbytes() < 1000 < entry.index.segment.arrays["vectors"].nbytes
+
+
+def test_a_first_question_imports_no_masked_arrays(growing: Memory, path: Path) -> None:
+    growing.close()
+    code = (
+        "import sys; from keepstone import Memory; "
+        f"memory = Memory.open({str(path)!r}, settings={{'approximate_from': {LEAST}}}); "
+        "assert memory.recall('Who sold a kettle in Rome?'); "
+        "assert 'numpy.ma' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

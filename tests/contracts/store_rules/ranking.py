@@ -17,6 +17,7 @@ from keepstone.testing.builders import (
     at,
     draft,
 )
+from keepstone.text.sentences import split_passages
 from keepstone.text.words import MARKS, record_terms
 from keepstone.types import Scope
 from tests.contracts.store_rules.any_order import ANY_ORDER
@@ -45,3 +46,16 @@ class RankingRules(NeedsStore):
         assert bound.index_size(HOME) > empty >= 0
         assert bound.index_size(HOME) >= 50 * DIMENSION * 4
         assert bound.index_size(AWAY) == empty
+
+    def test_the_index_size_counts_the_passages_of_the_scope_alone(self, bound: Store) -> None:
+        text = "The lock of the canal was repaired in May. " * 200
+        empty = bound.index_size(HOME)
+        bound.write(AWAY, [Write(draft(text, kind="message"))])
+        alone = bound.index_size(AWAY)
+        bound.write(AWAY, [Write(draft("short", kind="message"))])
+        row = bound.index_size(AWAY) - alone
+        assert bound.index_size(HOME) == empty
+        assert alone == row * len([*split_passages(text)]) > row
+        bound.write(HOME, [Write(draft(text, kind="message"))])
+        bound.write(HOME, [Write(draft(f"note {n}", kind="message")) for n in range(1000)])
+        assert bound.index_size(HOME) == alone + 1000 * row
