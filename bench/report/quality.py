@@ -43,8 +43,8 @@ on, but features were chosen with it in view. 99 of its 1,540 answer keys are kn
 are for development, six for test; nothing was tuned on the test half. *Unanswerable* questions are about the world
 (*unrelated*), presume something never said (*false premise*: the name of a dog, where there is no dog), or ask for an
 attribute never said of a known person. *AUROC*: how well the best score separates answerable questions from these; .5 is
-chance. *Calibration error*: mean distance between score and share of right hits, in
-ten bins. *Traps*: a later statement that replaces nothing. In brackets: 95 % intervals.
+chance. *Calibration error*: mean distance between score and share of right hits, in ten bins. *Traps*: a later statement
+that replaces nothing. In brackets: 95 % intervals of the test figures.
 
 **Languages.** For each language at least 20 facts and 20 questions that avoid the words of the fact, 10 questions without
 an answer and 5 updates.
@@ -101,7 +101,13 @@ def _everyday(results: Results, files: dict[str, str]) -> list[str]:
         rows = []
         for path, title in ROWS.items():
             asked = next((found["questions"][path] for found in saved.values() if at(found, path) is not None), None)
-            rows.append([title, "–" if asked is None else count(asked), *(_cell(found, path) for found in saved.values())])
+            rows.append(
+                [
+                    title,
+                    "–" if asked is None else count(asked),
+                    *(_cell(found, path, "test" in title) for title, found in saved.items()),
+                ]
+            )
         parts.append(pages.table(heads, rows))
     for split in SPLITS:
         if (found := results.get(f"everyday-{split}")) is not None:
@@ -111,10 +117,11 @@ def _everyday(results: Results, files: dict[str, str]) -> list[str]:
     return [*parts, *pages.unmeasured(results, _EVERYDAY)]
 
 
-def _cell(found: dict[str, Any], path: str) -> str:
+def _cell(found: dict[str, Any], path: str, with_interval: bool) -> str:
     if (value := at(found, path)) is None:
         return "–"
-    return f"{share(value)} ({'–'.join(share(bound) for bound in found['intervals'][path])})"
+    interval = f" ({'–'.join(share(bound) for bound in found['intervals'][path])})" if with_interval else ""
+    return share(value) + interval
 
 
 def _languages(results: Results, files: dict[str, str]) -> list[str]:
