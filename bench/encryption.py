@@ -57,15 +57,15 @@ def measure(folder: Path, memories: int, rounds: int) -> list[dict[str, Times]]:
 
 
 def _round(path: Path, settings: dict[str, str], number: int, times: dict[str, Times]) -> None:
-    def timed(verb: str, work: Callable[[], Any]) -> Any:
+    def time_call(verb: str, work: Callable[[], Any]) -> Any:
         return times[verb].take(work)
 
-    with timed("open", lambda: Memory.open(path, settings=settings)) as memory:
-        timed("first recall", lambda: memory.recall(f"Where did parcel {number * 7} go?"))
-        receipt = timed("remember", lambda: memory.remember(f"Courier {number} rides a blue bicycle."))
-        timed("recall", lambda: memory.recall(f"What does courier {number} ride?"))
-        timed("get", lambda: memory.get(receipt.id))
-        timed("forget", lambda: memory.forget(id=receipt.id))
+    with time_call("open", lambda: Memory.open(path, settings=settings)) as memory:
+        time_call("first recall", lambda: memory.recall(f"Where did parcel {number * 7} go?"))
+        receipt = time_call("remember", lambda: memory.remember(f"Courier {number} rides a blue bicycle."))
+        time_call("recall", lambda: memory.recall(f"What does courier {number} ride?"))
+        time_call("get", lambda: memory.get(receipt.id))
+        time_call("forget", lambda: memory.forget(id=receipt.id))
 
 
 def _fact(number: int) -> str:

@@ -117,13 +117,13 @@ class _Process:
         with self._sending:
             self._pipe.send(what)
 
-    def timed(self, verb: str, work: Callable[[], Any]) -> Any:
+    def time_call(self, verb: str, work: Callable[[], Any]) -> Any:
         begun = time.perf_counter()
         found = work()
         self.times[verb].append(time.perf_counter() - begun)
         return found
 
-    def guarded(self, what: str, work: Callable[[], None]) -> None:
+    def report_errors(self, what: str, work: Callable[[], None]) -> None:
         """An error that a caller would see goes to the parent."""
         try:
             work()
@@ -134,24 +134,24 @@ class _Process:
         while (asked := self._pipe.recv()) != ("stop",):
             match asked:
                 case ("look", user, session, id, word):
-                    self.guarded("look", lambda: self.look(user, session, id, word, "another process"))
+                    self.report_errors("look", lambda: self.look(user, session, id, word, "another process"))
                 case ("say", text):
-                    self.guarded("the same fact", lambda: self._say(text))  # as all the others do, at the same time
+                    self.report_errors("the same fact", lambda: self._say(text))  # as all the others do, at the same time
         self.stop.set()
 
     def look(self, user: int, session: str, id: str, word: str, who: str) -> None:
         """A message that was acknowledged must be on the last page of its session, and be found by its word."""
         view = self.views[user]
-        page = self.timed("conversation.last", lambda: view.conversation(session).last(200))
+        page = self.time_call("conversation.last", lambda: view.conversation(session).last(200))
         if id not in [message.id for message in page]:
             self.tell("unseen", f"{who} did not see {word} on the last page of {session} of user{user}")
-        hits = self.timed("recall", lambda: view.recall(f"parcel {word}", limit=10))
+        hits = self.time_call("recall", lambda: view.recall(f"parcel {word}", limit=10))
         if id not in [hit.id for hit in hits]:
             self.tell("unseen", f"{who} did not recall {word} of user{user}")
         self.tell("looked", who)
 
     def _say(self, text: str) -> None:
-        receipt = self.timed("remember", lambda: self.views[0].remember(text))
+        receipt = self.time_call("remember", lambda: self.views[0].remember(text))
         self.tell("same", text, str(receipt.id), receipt.action)
 
 
@@ -171,7 +171,7 @@ class _Caller:
         )
         while not self._process.stop.is_set():
             verb = self._random.choice(verbs)
-            self._process.guarded(verb.__name__.strip("_"), verb)
+            self._process.report_errors(verb.__name__.strip("_"), verb)
 
     def _text(self) -> tuple[int, str, str]:
         """Whose it is, a word that nothing else has, and a text with it."""
@@ -189,10 +189,10 @@ class _Caller:
     def _remember(self) -> None:
         user, word, text = self._text()
         view, key = self._process.views[user], word if self._count % 2 else None
-        receipt = self._process.timed("remember", lambda: view.remember(text, idempotency_key=key))
+        receipt = self._process.time_call("remember", lambda: view.remember(text, idempotency_key=key))
         self._done("remember", user, receipt, text, "added")
         if key is not None and self._count % 10 == 1:
-            again = self._process.timed("remember", lambda: view.remember(text, idempotency_key=key))
+            again = self._process.time_call("remember", lambda: view.remember(text, idempotency_key=key))
             self._done("repeat", user, again, text, *(["added"] if again.id == receipt.id else []))
         if len(self._own) < KEPT:
             self._own[user, str(receipt.id)] = receipt.version
@@ -201,7 +201,7 @@ class _Caller:
         user, word, text = self._text()
         session = f"session{self._random.randrange(SESSIONS)}"
         talk = self._process.views[user].conversation(session)
-        receipt = self._process.timed("conversation.add", lambda: talk.add("user", text))
+        receipt = self._process.time_call("conversation.add", lambda: talk.add("user", text))
         self._done("say", user, receipt, text, "added")
         if self._count % 3 == 0:
             self._process.tell("look", user, session, str(receipt.id), word)
@@ -210,17 +210,17 @@ class _Caller:
 
     def _recall(self) -> None:
         view, query = self._random.choice(self._process.views), f"Who sends a parcel to {name(self._random)}?"
-        self._process.timed("recall", lambda: view.recall(query))
+        self._process.time_call("recall", lambda: view.recall(query))
 
     def _messages(self) -> None:
         talk = self._random.choice(self._process.views).conversation(f"session{self._random.randrange(SESSIONS)}")
-        self._process.timed("conversation.messages", talk.messages)
+        self._process.time_call("conversation.messages", talk.messages)
 
     def _update(self) -> None:
         if not self._own:
             return self._remember()
         (user, id), version, text = *self._random.choice(list(self._own.items())), self._text()[2]
-        receipt = self._process.timed("update", lambda: self._process.views[user].update(id, text, expected_version=version))
+        receipt = self._process.time_call("update", lambda: self._process.views[user].update(id, text, expected_version=version))
         self._own[user, id] = receipt.version
         return self._done("update", user, receipt, text, "updated")
 
@@ -229,9 +229,9 @@ class _Caller:
         user, _, text = self._text()
         view, own = self._process.views[user], self._random.random() < 0.7
         key = f"own {self._label}" if own else f"shared {self._random.randrange(KEYS)}"
-        receipt = self._process.timed("set", lambda: view.set(key, text))
+        receipt = self._process.time_call("set", lambda: view.set(key, text))
         self._done("set", user, receipt, text, "added", "superseded")
-        if own and self._process.timed("value", lambda: view.value(key)) != text:
+        if own and self._process.time_call("value", lambda: view.value(key)) != text:
             self._process.tell("unseen", f"{self._label} set {key!r} of user{user} and read another value")
 
     def _forget(self) -> None:
@@ -239,7 +239,7 @@ class _Caller:
             return self._remember()
         user, id = self._random.choice(list(self._own))
         del self._own[user, id]
-        self._process.timed("forget", lambda: self._process.views[user].forget(id))
+        self._process.time_call("forget", lambda: self._process.views[user].forget(id))
         return self._process.tell("forgotten", user, id)
 
 

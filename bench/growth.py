@@ -86,18 +86,18 @@ def measure(plan: Plan) -> dict[str, Any]:
     wanted = texts(max(plan.sizes))
     found: dict[str, Any] = {}
     for size in sorted(plan.sizes):
-        held = _held(plan.path)
+        held = _stored_count(plan.path)
         if held > size:
             progress(f"the file holds {held} memories already: {size} is left out")
             continue
         filled = _fill(plan.path, wanted[:size], held)
-        found[str(size)] = {**_called(plan, size, wanted[:size]), **filled, **_cost(plan.path, size, wanted[0].question)}
+        found[str(size)] = {**_time_verbs(plan, size, wanted[:size]), **filled, **_cost(plan.path, size, wanted[0].question)}
         if size <= MOST_FACTS:
-            found[str(size)] |= _maintained(plan, wanted[:size])
+            found[str(size)] |= _time_maintenance(plan, wanted[:size])
     return found
 
 
-def _maintained(plan: Plan, wanted: Sequence[Text]) -> dict[str, Any]:
+def _time_maintenance(plan: Plan, wanted: Sequence[Text]) -> dict[str, Any]:
     """The cost of maintenance, for the store and for each memory."""
     verbs = [verb for verb in MAINTENANCE if verb in plan.verbs]
     progress(f"maintenance of {len(wanted)} facts")
@@ -129,7 +129,7 @@ def _fill(path: Path, wanted: Sequence[Text], held: int) -> dict[str, Any]:
     return {"filled": len(wanted) - held, "fill_s": round(seconds, 2)}
 
 
-def _called(plan: Plan, size: int, held: Sequence[Text]) -> dict[str, Any]:
+def _time_verbs(plan: Plan, size: int, held: Sequence[Text]) -> dict[str, Any]:
     """Every verb that is asked for, by turns."""
     progress(f"verbs at {size} memories")
     clocks, right = Clocks(), []
@@ -275,7 +275,7 @@ def _note(path: Path) -> Path:
     return path.with_suffix(".held")
 
 
-def _held(path: Path) -> int:
+def _stored_count(path: Path) -> int:
     return int(_note(path).read_text(encoding="utf-8")) if path.exists() and _note(path).exists() else 0
 
 

@@ -233,7 +233,7 @@ def _make_key(url: str) -> str:
     return str(json.loads(made.stdout)["key"])
 
 
-def judged(history: History) -> dict[str, Any]:
+def judge(history: History) -> dict[str, Any]:
     """The counts of a history and what is wrong with it, by key."""
     calls = history.calls()
     problems = {word: wrong for word, each in sorted(calls.items()) if (wrong := violation(each)) is not None}
@@ -272,7 +272,7 @@ def main(argv: list[str]) -> int:
             history = History(Path(folder) / store, given.seed, given.keys)
             begun = time.monotonic()
             runs[store](history)
-            found[store] = {**judged(history), "seconds": round(time.monotonic() - begun, 1)}
+            found[store] = {**judge(history), "seconds": round(time.monotonic() - begun, 1)}
             if not given.json:
                 wrong = found[store]["problems"] or "linearizable"
                 print(f"{store:<10} {found[store]['calls']} calls, {found[store]['without_answer']} without an answer: {wrong}")

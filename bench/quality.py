@@ -30,7 +30,7 @@ from rich.table import Table
 from bench import threshold
 from bench.datasets import OWN, READERS, Case, DatasetError, Question, load, read_text
 from bench.report.stamp import result_head
-from bench.retrieval import METRICS, Asked, Found, Scores, intervals, means, ranked, scored
+from bench.retrieval import METRICS, Asked, Found, Scores, intervals, means, rank_units, scored
 from keepstone import KeepstoneError, Memory, Recall
 from keepstone.errors import ValidationError
 
@@ -90,7 +90,7 @@ def run(case: Case, embedder: str, limit: int = LIMIT) -> Ran:
                 for hit in found
             )
 
-        def timed(question: Question) -> Asked:
+        def time_question(question: Question) -> Asked:
             begun = time.process_time()
             ask(memory, question.text, question.asked, None, TIMED)
             cpu_ms.append((time.process_time() - begun) * 1000)
@@ -99,7 +99,7 @@ def run(case: Case, embedder: str, limit: int = LIMIT) -> Ran:
             return Asked(question.id, question.type, question.text, question.gold, question.gold_turns, question.absent,
                          free, default, gold_sessions)  # fmt: skip
 
-        asked = [timed(each) for each in case.questions]
+        asked = [time_question(each) for each in case.questions]
     return Ran(asked, len(places), skipped, cpu_ms)
 
 
@@ -165,8 +165,8 @@ def read_ids(path: Path) -> list[str]:
 def figures(asked: Sequence[Asked]) -> dict[str, Any]:
     """Every figure of the questions that were asked."""
     answerable = [each for each in asked if each.gold]
-    rows = [scored(ranked(each.hits), each.gold) for each in answerable]
-    default = means([scored(ranked(each.default), each.gold) for each in answerable])
+    rows = [scored(rank_units(each.hits), each.gold) for each in answerable]
+    default = means([scored(rank_units(each.default), each.gold) for each in answerable])
     nothing = sum(not each.default for each in answerable) / max(1, len(answerable))
     found: dict[str, Any] = {
         **means(rows),
@@ -237,7 +237,7 @@ def write_rankings(path: Path, asked: Sequence[Asked]) -> None:
     """One JSON object a question: the gold units, and the units found with the score of each one's best hit."""
     with path.open("w", encoding="utf-8") as file:
         for each in asked:
-            order = ranked(each.hits)
+            order = rank_units(each.hits)
             line = {"id": each.id, "type": each.type, "question": each.text, "gold": sorted(each.gold),
                     "ranked": list(order), "scores": list(order.values())}  # fmt: skip
             file.write(json.dumps(line, ensure_ascii=False) + "\n")
@@ -305,7 +305,7 @@ def main(argv: list[str]) -> int:
              "turns": ran.turns, "skipped_turns": ran.skipped, "left_out": left_out,
              "jobs": min(options.jobs, len(cases))}  # fmt: skip
     if options.curve:
-        found |= threshold.measured(cases, partial(run_all, embedder=options.embedder, jobs=options.jobs, limit=TIMED))
+        found |= threshold.measure(cases, partial(run_all, embedder=options.embedder, jobs=options.jobs, limit=TIMED))
     if options.rankings is not None:
         write_rankings(options.rankings, ran.asked)
     if not options.json:

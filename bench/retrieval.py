@@ -40,10 +40,10 @@ class Asked:
     gold_sessions: frozenset[str] = frozenset()
 
 
-def ranked(hits: Iterable[Found]) -> dict[str, float]:
+def rank_units(hits: Iterable[Found]) -> dict[str, float]:
     """Units in the order of their first hit, each with that hit's score.
 
-    >>> ranked([Found("b", "b:1", 0.9, 0.5), Found("a", "a:4", 0.8, 0.4), Found("b", "b:2", 0.7, 0.3)])
+    >>> rank_units([Found("b", "b:1", 0.9, 0.5), Found("a", "a:4", 0.8, 0.4), Found("b", "b:2", 0.7, 0.3)])
     {'b': 0.9, 'a': 0.8}
     """
     first: dict[str, float] = {}

@@ -31,7 +31,7 @@ import psutil
 
 from bench.measure import progress, table
 from bench.soak_load import LIVES, Caller, Log, Upkeep, Where
-from bench.soak_verdict import grows, judged, minutes, spread, thinned, verdict
+from bench.soak_verdict import grows, judge, minutes, spread, thin, verdict
 from bench.speed import machine
 from keepstone import Memory
 from tests.server_processes import PostgresServer
@@ -75,26 +75,26 @@ def _command(*arguments: str) -> list[str]:
 def _process(folder: Path, name: str, *arguments: str) -> Iterator[subprocess.Popen[str]]:
     """A command in a process of its own, its log beside the store; asked to end in the end, and it must end well."""
     with (folder / f"{name}.log").open("ab") as log:
-        made = subprocess.Popen(
+        process = subprocess.Popen(
             _command(*arguments), cwd=folder, env=_environment(), stdout=subprocess.PIPE, stderr=log, text=True
         )  # fmt: skip
     try:
-        yield made
+        yield process
     finally:
-        if made.poll() is None:
-            made.terminate()
+        if process.poll() is None:
+            process.terminate()
         try:
-            made.communicate(timeout=PATIENCE)  # what it still says is read, or it could not end
+            process.communicate(timeout=PATIENCE)  # what it still says is read, or it could not end
         except subprocess.TimeoutExpired:
-            made.kill()
-            made.communicate()
+            process.kill()
+            process.communicate()
 
 
 @contextlib.contextmanager
-def _served(plan: Plan, tenant: str) -> Iterator[tuple[str, str, subprocess.Popen[str]]]:
+def _run_server(plan: Plan, tenant: str) -> Iterator[tuple[str, str, subprocess.Popen[str]]]:
     """The server's address, an operator's key, and its process."""
     asked = ("--service", "--scopes", RIGHTS, "--name", "soak", "--tenant", tenant, "--db", plan.store, "--json")
-    made = subprocess.run(
+    created = subprocess.run(
         _command("keys", "create", *asked), capture_output=True, text=True, env=_environment(), cwd=plan.folder, check=True
     )
     serving = ("serve", "--db", plan.store, "--port", "0", "--workers", str(plan.workers), "--json")
@@ -102,12 +102,12 @@ def _served(plan: Plan, tenant: str) -> Iterator[tuple[str, str, subprocess.Pope
         line = process.stdout.readline() if process.stdout else ""
         if not line:
             raise RuntimeError(f"the server did not start; its log: {(plan.folder / 'server.log').read_text()[-2000:]}")
-        yield json.loads(line)["address"], json.loads(made.stdout)["key"], process
+        yield json.loads(line)["address"], json.loads(created.stdout)["key"], process
 
 
 @contextlib.contextmanager
-def _kept(plan: Plan) -> Iterator[subprocess.Popen[str]]:
-    """Upkeep beside the server, as it is deployed."""
+def _run_maintenance(plan: Plan) -> Iterator[subprocess.Popen[str]]:
+    """Run maintenance next to the server, as deployments do."""
     policy = plan.folder / "policy.toml"
     policy.write_text("".join(f"{name} = {value:.8f}\n" for name, value in POLICY.items()))
     asked = ("--policy", str(policy), "--every", f"{plan.upkeep:g}s", "--db", plan.store, "--json")
@@ -120,12 +120,12 @@ def _keys(url: str, key: str, callers: int) -> list[dict[str, str]]:
     """For each caller the users that have keys of their own, with their keys."""
     with httpx2.Client(base_url=url, headers={"authorization": f"Bearer {key}"}, timeout=PATIENCE, verify=False) as http:
 
-        def made(name: str) -> str:
+        def create_key(name: str) -> str:
             answer = http.post("/v1/keys", json={"name": name, "user": name})
             answer.raise_for_status()
             return str(answer.json()["key"])
 
-        return [{name: made(name) for name in (f"user{at}-{n}" for n in range(USERS))} for at in range(callers)]
+        return [{name: create_key(name) for name in (f"user{at}-{n}" for n in range(USERS))} for at in range(callers)]
 
 
 # -- looking at it ------------------------------------------------------------------------------------------------
@@ -165,7 +165,7 @@ class Sampler(threading.Thread):
         if now - self._seen[0] >= LATENCY:
             found |= self._pace(now, sum(sum(each.cpu_times()[:2]) for each in every))
         if len(self.samples) % COUNTED == 0:
-            found |= self._held(http)
+            found |= self._count_live(http)
         return found
 
     def _pace(self, now: float, cpu: float) -> dict[str, float]:
@@ -176,7 +176,7 @@ class Sampler(threading.Thread):
         each = {"cpu_ms": round(1e3 * (cpu - spent) / (all_ - requests), 3)} if requests and all_ > requests else {}
         return {**each, **spread([took for _, took in times])}
 
-    def _held(self, http: httpx2.Client) -> dict[str, float]:
+    def _count_live(self, http: httpx2.Client) -> dict[str, float]:
         """What is live in all users' scopes, and what waits for a model there."""
         live = jobs = 0
         for user in self._users:
@@ -211,8 +211,8 @@ def _sizes(store: str, database: Any) -> dict[str, float]:
     return {name: round(path.stat().st_size / 1e6, 2) if path.exists() else 0.0 for name, path in sizes.items()}
 
 
-def told(folder: Path) -> Counter[str]:
-    """What the logs of the processes tell that no caller should be told: failures, refusals, warnings; each with its number."""
+def count_log_problems(folder: Path) -> Counter[str]:
+    """How often each failure, refusal and warning stands in the logs of the processes."""
     found: Counter[str] = Counter()
     for path in sorted(folder.glob("*.log")):
         for line in path.read_text(errors="replace").splitlines():
@@ -230,7 +230,7 @@ def told(folder: Path) -> Counter[str]:
 def soak(plan: Plan) -> dict[str, Any]:
     """Run it, and say what came of it."""
     tenant, stop, log = f"soak{secrets.token_hex(4)}", threading.Event(), Log()
-    with _served(plan, tenant) as (url, key, server), _kept(plan) as upkeep:
+    with _run_server(plan, tenant) as (url, key, server), _run_maintenance(plan) as upkeep:
         where = Where(url, key, plan.folder, plan.rate, plan.callers)
         keys = _keys(url, key, plan.callers)
         callers = [Caller(number, where, mine, log, stop) for number, mine in enumerate(keys)]
@@ -249,7 +249,7 @@ def soak(plan: Plan) -> dict[str, Any]:
     for name, process in (("server", server), ("upkeep", upkeep)):
         if process.returncode != 0:
             log.problems[f"the {name} ended with {process.returncode}"] += 1
-    return _found(plan, tenant, log, sampler.samples)
+    return _summarise(plan, tenant, log, sampler.samples)
 
 
 def _wait(plan: Plan, log: Log, server: subprocess.Popen[str]) -> None:
@@ -262,10 +262,10 @@ def _wait(plan: Plan, log: Log, server: subprocess.Popen[str]) -> None:
             progress(f"{said} minutes, {log.requests} requests, {log.problems.total()} errors")
 
 
-def _found(plan: Plan, tenant: str, log: Log, samples: list[dict[str, float]]) -> dict[str, Any]:
-    slopes = judged(samples)
-    whole = _checked(plan.store, tenant)
-    errors = log.problems + told(plan.folder)
+def _summarise(plan: Plan, tenant: str, log: Log, samples: list[dict[str, float]]) -> dict[str, Any]:
+    slopes = judge(samples)
+    whole = _check_store(plan.store, tenant)
+    errors = log.problems + count_log_problems(plan.folder)
     return {
         "bench": "soak",
         "machine": machine(),
@@ -278,7 +278,7 @@ def _found(plan: Plan, tenant: str, log: Log, samples: list[dict[str, float]]) -
         "errors": errors.total(),
         "problems": [f"{count} times {text}" for text, count in errors.most_common(20)] + whole,
         "by_minute": minutes(log.quick()),
-        "samples": thinned(samples),
+        "samples": thin(samples),
         "slopes": {name: each.as_json() for name, each in slopes.items()},
         "grows": grows(slopes),
         "whole": not whole,
@@ -286,7 +286,7 @@ def _found(plan: Plan, tenant: str, log: Log, samples: list[dict[str, float]]) -
     }
 
 
-def _checked(store: str, tenant: str) -> list[str]:
+def _check_store(store: str, tenant: str) -> list[str]:
     """What is wrong with the store in the end: by the doctor, and by the chain of its audit trail."""
     with Memory.open(store, tenant=tenant) as memory:
         found = [f"doctor, {each.check}: {each.problem}" for each in memory.upkeep.doctor().findings]

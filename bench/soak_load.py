@@ -42,7 +42,7 @@ class Log:
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     @contextmanager
-    def timed(self, verb: str) -> Iterator[None]:
+    def time_request(self, verb: str) -> Iterator[None]:
         """Note a request; an error that a caller would see is a problem, and nothing else ends with it."""
         begun = time.monotonic()
         try:
@@ -114,13 +114,13 @@ class Caller(threading.Thread):
         for user in self.users:
             user.turns = self._random.randrange(TURNS)  # else all would be erased at about the same time
         self._common = self._service.with_scope(user="common")
-        self._verbs = self._weighed()
+        self._verbs = self._weighted_verbs()
 
-    def _weighed(self) -> list[Callable[[User], None]]:
+    def _weighted_verbs(self) -> list[Callable[[User], None]]:
         shares: list[tuple[int, Callable[[User], None]]] = [
             (16, self._remember), (24, self._recall), (6, self._context), (3, self._batch), (8, self._update),
             (8, self._say), (5, self._ingest), (4, self._window), (4, self._list), (4, self._get), (4, self._value),
-            (3, self._lasting), (3, self._shared), (3, self._mcp), (2, self._task), (1, self._export), (1, self._verify),
+            (3, self._lasting), (3, self._set_shared), (3, self._mcp), (2, self._task), (1, self._export), (1, self._verify),
             (1, self._visit), (1, self._consolidate),
         ]  # fmt: skip
         return [verb for share, verb in shares for _ in range(share)]
@@ -130,7 +130,7 @@ class Caller(threading.Thread):
         while not self._ended.is_set():
             user = self._random.choice(self.users)
             self._random.choice(self._verbs)(user)
-            self._kept(user)
+            self._limit_size(user)
             if self._where.rate:
                 due = max(due + self._where.callers / self._where.rate, time.monotonic() - 1)
                 self._ended.wait(max(0.0, due - time.monotonic()))
@@ -144,60 +144,60 @@ class Caller(threading.Thread):
         return self._texts[self._count % len(self._texts)].content
 
     # -- so that as much goes as comes ----------------------------------------------------------------------------
-    def _kept(self, user: User) -> None:
+    def _limit_size(self, user: User) -> None:
         """Forget the oldest where a user has more than is kept; a long session; and at times everything."""
         user.turns += 1
         if user.turns >= TURNS:
             user.turns = user.said = 0
             user.ids.clear()
             user.says.clear()
-            with self._log.timed("everything"):
+            with self._log.time_request("everything"):
                 user.memory.forget(everything=True)
             return
         if len(user.ids) > KEPT:
             oldest = user.ids.popleft()
             user.says.pop(oldest, None)
-            with self._log.timed("forget"):
+            with self._log.time_request("forget"):
                 user.memory.forget(oldest)
         if user.said > TALK:
             user.said = 0
-            with self._log.timed("forget session"):
+            with self._log.time_request("forget session"):
                 user.memory.forget(session=user.session)
 
     # -- verbs ----------------------------------------------------------------------------------------------------
     def _remember(self, user: User) -> None:
         text = self._text()
-        with self._log.timed("remember"):
-            self._added(user, text, user.memory.remember(text, tag=self._random.choice(("work", "home", "general"))))
+        with self._log.time_request("remember"):
+            self._note_id(user, text, user.memory.remember(text, tag=self._random.choice(("work", "home", "general"))))
 
     def _batch(self, user: User) -> None:
         texts = [self._text() for _ in range(5)]
-        with self._log.timed("remember_many"):
+        with self._log.time_request("remember_many"):
             for text, receipt in zip(texts, user.memory.remember_many(texts), strict=True):
-                self._added(user, text, receipt)
+                self._note_id(user, text, receipt)
 
-    def _added(self, user: User, text: str, receipt: Receipt) -> None:
+    def _note_id(self, user: User, text: str, receipt: Receipt) -> None:
         if receipt.id and receipt.action == "added":
             user.ids.append(receipt.id)
             user.says[receipt.id] = text
 
     def _lasting(self, user: User) -> None:
-        with self._log.timed("remember"):
+        with self._log.time_request("remember"):
             user.memory.remember(self._text(), kind="note", ttl=LIVES)
 
-    def _shared(self, user: User) -> None:
+    def _set_shared(self, user: User) -> None:
         """A value that all callers set and read, of one user."""
-        with self._log.timed("set"):
+        with self._log.time_request("set"):
             self._common.set(f"shared {self._random.randrange(5)}", self._text())
-        with self._log.timed("recall"):
+        with self._log.time_request("recall"):
             self._common.recall(self._random.choice(self._texts).question)
 
     def _recall(self, user: User) -> None:
-        with self._log.timed("recall"):
+        with self._log.time_request("recall"):
             user.memory.recall(self._random.choice(self._texts).question, limit=self._random.choice((3, 5, 10)))
 
     def _context(self, user: User) -> None:
-        with self._log.timed("context"):
+        with self._log.time_request("context"):
             user.memory.context(self._random.choice(self._texts).question)
 
     def _update(self, user: User) -> None:
@@ -205,26 +205,26 @@ class Caller(threading.Thread):
             id, text = self._random.choice(user.ids), self._text()
             while text in user.says.values():  # a user of few turns may still have it, and no two records say the same
                 text = self._text()
-            with self._log.timed("update"):
+            with self._log.time_request("update"):
                 user.memory.update(id, text)
                 user.says[id] = text
 
     def _get(self, user: User) -> None:
         if user.ids:
-            with self._log.timed("get"):
+            with self._log.time_request("get"):
                 assert user.memory.get(self._random.choice(user.ids)) is not None, "what was remembered is not there"
 
     def _list(self, user: User) -> None:
-        with self._log.timed("list"):
+        with self._log.time_request("list"):
             page = user.memory.list(limit=20)
             if page.cursor is not None:
                 user.memory.list(limit=20, cursor=page.cursor)
 
     def _value(self, user: User) -> None:
         key = f"key {self._random.randrange(4)}"
-        with self._log.timed("set"):
+        with self._log.time_request("set"):
             user.memory.set(key, self._count)
-        with self._log.timed("value"):
+        with self._log.time_request("value"):
             assert user.memory.value(key) == self._count, "a value that was set is another one"
 
     def _session(self, user: User) -> str:
@@ -236,50 +236,50 @@ class Caller(threading.Thread):
     def _say(self, user: User) -> None:
         session = self._session(user)
         for role in ("user", "assistant"):
-            with self._log.timed("say"):
+            with self._log.time_request("say"):
                 user.memory.conversation(session).add(role, self._text())
             user.said += 1
 
     def _ingest(self, user: User) -> None:
         session, told = self._session(user), [{"role": "user", "content": self._text()} for _ in range(3)]
-        with self._log.timed("ingest"):
+        with self._log.time_request("ingest"):
             user.memory.ingest(told, session=session)
         user.said += len(told)
 
     def _window(self, user: User) -> None:
         if user.said:
-            with self._log.timed("window"):
+            with self._log.time_request("window"):
                 user.memory.conversation(user.session, max_tokens=300).messages()
 
     def _consolidate(self, user: User) -> None:
         if user.said:
-            with self._log.timed("consolidate"):
+            with self._log.time_request("consolidate"):
                 user.memory.conversation(user.session).consolidate()
 
     def _task(self, user: User) -> None:
         view = user.memory.with_scope(agent="worker")
-        with self._log.timed("task"):
+        with self._log.time_request("task"):
             view.tasks.start(self._text())
             view.tasks.record("Looked it up.", "search", "found")
             view.tasks.end(True, "Done.")
-        with self._log.timed("forget"):
+        with self._log.time_request("forget"):
             view.forget(everything=True)
 
     def _export(self, user: User) -> None:
-        with self._log.timed("export"):
+        with self._log.time_request("export"):
             user.memory.export(self._where.folder / f"export{self._number}.jsonl")
 
     def _verify(self, user: User) -> None:
-        with self._log.timed("verify"):
+        with self._log.time_request("verify"):
             user.memory.upkeep.verify(dry_run=True)
-        with self._log.timed("health"):
+        with self._log.time_request("health"):
             user.memory.upkeep.health()
 
     def _mcp(self, user: User) -> None:
         headers = {**MCP, "authorization": f"Bearer {self._where.key}", "x-keepstone-user": "common"}
         asked = {"query": self._random.choice(self._texts).question}
         body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "recall_memory", "arguments": asked}}
-        with self._log.timed("mcp"):
+        with self._log.time_request("mcp"):
             answer = self._http.post("/mcp", content=json.dumps(body), headers=headers)
             assert answer.status_code == 200, f"/mcp answered {answer.status_code}"
             assert "result" in answer.json(), "/mcp answered with an error"
@@ -287,7 +287,7 @@ class Caller(threading.Thread):
     def _visit(self, user: User) -> None:
         """A user who was never there before: a scope of their own, and nothing of it stays."""
         self._count += 1
-        with self._log.timed("visit"):
+        with self._log.time_request("visit"):
             visitor = self._service.with_scope(user=f"visitor {self._number}-{self._count}")
             content = self._text()
             visitor.remember(content)
@@ -310,8 +310,8 @@ class Upkeep(threading.Thread):
             for turn in range(1, 1_000_000):
                 if self._ended.wait(self._every):
                     return
-                with self._log.timed("upkeep"):
+                with self._log.time_request("upkeep"):
                     self.busy += not client.upkeep.run(self._policy).ran
                 if turn % 5 == 0:
-                    with self._log.timed("everything"):
+                    with self._log.time_request("everything"):
                         common.forget(everything=True)

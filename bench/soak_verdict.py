@@ -65,7 +65,7 @@ class Slope:
         return {**shown, "grows": self.grows}
 
 
-def judged(samples: Sequence[Mapping[str, float]], tolerances: Mapping[str, Tolerance] = TOLERANCES) -> dict[str, Slope]:
+def judge(samples: Sequence[Mapping[str, float]], tolerances: Mapping[str, Tolerance] = TOLERANCES) -> dict[str, Slope]:
     """How each measure went. A sample has its time under `at`, in seconds from the beginning, and any of the measures; one with
     too few samples to judge is left out."""
     if not samples:
@@ -118,7 +118,7 @@ def spread(times: list[float]) -> dict[str, float]:
     return {"p50_ms": round(1e3 * percentile(times, 0.5), 2), "p99_ms": round(1e3 * percentile(times, 0.99), 2)}
 
 
-def thinned(samples: Sequence[Mapping[str, float]], most: int = 120) -> list[dict[str, float]]:
+def thin(samples: Sequence[Mapping[str, float]], most: int = 120) -> list[dict[str, float]]:
     """So many samples at most, evenly taken, the last one among them."""
     step = -(-len(samples) // most) or 1
     return [dict(each) for each in samples[::-1][::step]][::-1]

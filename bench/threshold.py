@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.datasets import Case, Question
-from bench.retrieval import Asked, Found, means, ranked, scored
+from bench.retrieval import Asked, Found, means, rank_units, scored
 from keepstone.recall.fusion import RelevanceThreshold, chance_relevance
 
 THRESHOLDS = tuple(round(0.02 * step, 2) for step in range(46))
@@ -37,7 +37,7 @@ class Results(Protocol):
         ...
 
 
-def measured(cases: Sequence[Case], run: Callable[[Sequence[Case]], Results]) -> dict[str, Any]:
+def measure(cases: Sequence[Case], run: Callable[[Sequence[Case]], Results]) -> dict[str, Any]:
     """The curve, the default threshold as it really is, and what chance reaches in stores of several sizes.
     `run` asks for the first five hits of every question."""
     asked = run(with_unrelated(cases)).asked
@@ -68,7 +68,7 @@ def _unrelated(others: Sequence[Question], count: int, like: Question, luck: Ran
         yield Question(f"unrelated:{each.id}", "unrelated", each.text, like.asked, frozenset(), absent=True)
 
 
-def merged(cases: Sequence[Case], size: int, first: int, luck: Random) -> Case:
+def merge_stores(cases: Sequence[Case], size: int, first: int, luck: Random) -> Case:
     """The first so many turns of conversations, from one of them on, as one store; the last of them is never taken, and
     questions come from those of which nothing was."""
     order = [*cases[first:], *cases[:first]]
@@ -105,12 +105,12 @@ def curve(asked: Sequence[Asked], thresholds: Sequence[float] = THRESHOLDS) -> l
     """What gates would let through of the first five hits: the share of questions without an answer that bring anything
     back, and any@5 of the others. There are no unrelated questions where there is one conversation only."""
 
-    def passed(each: Asked, threshold: float) -> list[Found]:
+    def above_threshold(each: Asked, threshold: float) -> list[Found]:
         relevance = np.array([hit.similarity for hit in each.hits], dtype=np.float32)
         return [each.hits[at] for at in gate(threshold).select(np.arange(len(relevance)), relevance, FIRST)]
 
     parts = groups(asked)
-    return [{"threshold": each, **_shares(parts, {id(one): passed(one, each) for one in asked})} for each in thresholds]
+    return [{"threshold": each, **_shares(parts, {id(one): above_threshold(one, each) for one in asked})} for each in thresholds]
 
 
 def default(asked: Sequence[Asked]) -> dict[str, float]:
@@ -128,13 +128,16 @@ def _shares(parts: dict[str, list[Asked]], returned: dict[int, Sequence[Found]])
         for name in ("unrelated", "absent")
         if parts[name]
     }
-    return {**found, "any@5": means([scored(ranked(returned[id(each)]), each.gold) for each in parts["answerable"]])["any@5"]}
+    return {
+        **found,
+        "any@5": means([scored(rank_units(returned[id(each)]), each.gold) for each in parts["answerable"]])["any@5"],
+    }
 
 
 def by_size(cases: Sequence[Case], size: int, run: Callable[[Sequence[Case]], Results]) -> dict[str, float]:
     """The best relevance that unrelated questions find in stores of a size, beside what counts as chance there."""
     luck = Random(_SEED + size)
-    stores = [merged(cases, size, at * len(cases) // STORES, luck) for at in range(STORES)]
+    stores = [merge_stores(cases, size, at * len(cases) // STORES, luck) for at in range(STORES)]
     turns = round(float(np.mean([_turns(store) for store in stores])))
     asked = run(stores).asked
     best = np.array([max((hit.similarity for hit in each.hits), default=0.0) for each in asked])

@@ -14,7 +14,7 @@ from functools import cached_property, partial
 from random import Random
 from typing import Any
 
-from bench.year_secrets import Secret, planted
+from bench.year_secrets import Secret, hide_secret
 from bench.year_words import (
     ANSWERS,
     ASKS,
@@ -91,7 +91,7 @@ class Person:
     timeline: Mapping[str, tuple[tuple[int, str], ...]]
 
     @classmethod
-    def made(cls, name: str, random: Random, days: int) -> Person:
+    def create(cls, name: str, random: Random, days: int) -> Person:
         """A person with changes on days of their own; no day has more news than a session can hold."""
         news = [0] * max(days, _FIRST_DAYS)
         timeline: dict[str, tuple[tuple[int, str], ...]] = {}
@@ -132,7 +132,7 @@ class Year:
     def people(self) -> Mapping[str, Person]:
         """Everybody by name."""
         names = [_NAMES[at % len(_NAMES)] + (str(at // len(_NAMES) + 1) if at >= len(_NAMES) else "") for at in range(self.users)]
-        return {name: Person.made(name, self._random(name), self.days) for name in names}
+        return {name: Person.create(name, self._random(name), self.days) for name in names}
 
     def __iter__(self) -> Iterator[Session]:
         for at in range(self.days):
@@ -262,7 +262,7 @@ class _Day:
 
     def secret(self) -> None:
         """A secret in the middle of a sentence; sometimes the agent writes it down, sometimes a tool says it."""
-        sentence, secret = planted(self.random)
+        sentence, secret = hide_secret(self.random)
         self.session.secrets.append(secret)
         if self.random.random() < 0.2:
             self._result(f"Log: {sentence}")

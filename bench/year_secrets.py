@@ -33,7 +33,7 @@ class Secret:
         return tuple(dict.fromkeys((*plain, *escaped)))
 
 
-def planted(random: Random) -> tuple[str, Secret]:
+def hide_secret(random: Random) -> tuple[str, Secret]:
     """A secret, and the sentence that it is given away in."""
     kind = random.choice(tuple(_KINDS))
     sentences, make = _KINDS[kind]

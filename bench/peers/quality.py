@@ -20,7 +20,7 @@ from bench.measure import progress, table
 from bench.peers.environments import FOLDER, EnvironmentFailed, environment, weights
 from bench.peers.figures import commit
 from bench.peers.turns import Child, PeerFailed
-from bench.retrieval import METRICS, Found, means, ranked, scored
+from bench.retrieval import METRICS, Found, means, rank_units, scored
 from bench.speed import machine
 
 CALL = 500  # turns in one message to a child
@@ -89,7 +89,7 @@ def _ask_questions(child: Child, cases: Sequence[Case], named: bool) -> Figures:
         answer = child.ask("recall", scope=scope, questions=[each.text for each in asked], limit=quality.LIMIT) if asked else {}
         for question, hits in zip(asked, answer.get("found", ()), strict=True):
             found = [Found(*places[key], 1 / rank, 1 / rank) for rank, (key, _) in enumerate(hits, 1)]
-            rows.append(scored(ranked(found), question.gold))
+            rows.append(scored(rank_units(found), question.gold))
             if question.gold_turns:
                 turn_rows.append(scored([hit.turn for hit in found], question.gold_turns))
     figures: Figures = {"questions": len(rows), **means(rows)}

@@ -104,7 +104,7 @@ def _peers(results: Results, files: dict[str, str]) -> list[str]:
     speed: Mapping[str, Any] = results.at("speed-peers", "peers") or {}
     if not speed:
         return [pages.missing("speed-peers")]
-    columns = compared(speed)
+    columns = compare_systems(speed)
     systems = list(dict.fromkeys(name for column in columns.values() for name in column))
     rows = [[_name(system), *(_cell(column, system) for column in columns.values())] for system in systems]
     parts = [pages.table(["", *columns], rows)]
@@ -135,15 +135,15 @@ def _peers(results: Results, files: dict[str, str]) -> list[str]:
     return parts
 
 
-def compared(speed: Mapping[str, Any]) -> dict[str, dict[str, tuple[str, float | None]]]:
+def compare_systems(speed: Mapping[str, Any]) -> dict[str, dict[str, tuple[str, float | None]]]:
     """A column for each figure: of each system the value as shown, and their time divided by ours."""
     columns: dict[str, dict[str, tuple[str, float | None]]] = {}
     for size, found in speed.get("recall", {}).get("same", {}).items():
-        columns[f"recall of {memories(size)}"] = _timed(found)
+        columns[f"recall of {memories(size)}"] = _time_cells(found)
     for title, found in speed.get("many", {}).items():
-        columns[f"recall, {_many(title)}"] = _timed(found)
+        columns[f"recall, {_many(title)}"] = _time_cells(found)
     if found := speed.get("add", {}).get("same", {}):
-        columns["add"] = _timed(found)
+        columns["add"] = _time_cells(found)
     if found := speed.get("bulk", {}).get("same", {}):
         ours = found.get(OURS, {}).get("per_s")
         columns["bulk, a second"] = {
@@ -153,7 +153,7 @@ def compared(speed: Mapping[str, Any]) -> dict[str, dict[str, tuple[str, float |
     return columns
 
 
-def _timed(found: Mapping[str, Any]) -> dict[str, tuple[str, float | None]]:
+def _time_cells(found: Mapping[str, Any]) -> dict[str, tuple[str, float | None]]:
     ours = found.get(OURS, {}).get("wall_p50_ms")
     return {
         name: (ms(each["wall_p50_ms"]), ratio(each["wall_p50_ms"], ours) if ours and name != OURS else None)

@@ -39,7 +39,7 @@ def run(options: Options) -> Verdict:
         for number in range(options.rounds):
             if options.seconds is not None and time.monotonic() - begun > options.seconds:
                 break
-            counts[store] += walked(verdict, open_store, runs, options.seed * 1000 + number)
+            counts[store] += walk_randomly(verdict, open_store, runs, options.seed * 1000 + number)
             for file in folder.iterdir():
                 file.unlink()
 
@@ -57,16 +57,16 @@ def _fresh(url: str) -> Callable[[str], Store]:
 
     last: list[str] = []
 
-    def opened(name: str) -> Store:
+    def open_named(name: str) -> Store:
         if last[-1:] != [name]:
             last.append(name)
             emptied(url)
         return PostgresStore.open(url)
 
-    return opened
+    return open_named
 
 
-def walked(verdict: Verdict, open_store: Callable[[str], Store], runs: int, number: int) -> int:
+def walk_randomly(verdict: Verdict, open_store: Callable[[str], Store], runs: int, number: int) -> int:
     """Walk so many times; where the store and the dictionary part, the way there is a problem of the verdict. It is not made
     shorter: that may take longer than all the walking, and the same seed goes the same way. How often it was walked."""
     counts: Counter[str] = Counter()

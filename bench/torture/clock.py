@@ -36,7 +36,7 @@ class SteppingClock:
         self.now += timedelta(**by)
 
 
-def opened(target: object, clock: SteppingClock) -> Memory:
+def open_with_clock(target: object, clock: SteppingClock) -> Memory:
     """A memory that lives by this clock."""
     return Memory(open_engine(str(target), clock=clock, settings={"worker": False}), Scope())
 
@@ -63,7 +63,7 @@ class Walk:
 
     def run(self) -> list[str]:
         """Walk, and look at what is there in the end; what is wrong, in words."""
-        with opened(self._target, self._wrong) as memory, opened(self._target, self._right) as other:
+        with open_with_clock(self._target, self._wrong) as memory, open_with_clock(self._target, self._right) as other:
             self._first = [self._said(memory, f"Fact number {number} is about x{number}q.") for number in range(FACTS)]
             for number in range(self._steps):
                 self._step(memory, other, number)

@@ -100,7 +100,7 @@ class Whole:
     truth: dict[str, list[str]]  # id: the contents of its versions; those of the log come last, in order
 
     @classmethod
-    def made(cls, folder: Path) -> Whole:
+    def create(cls, folder: Path) -> Whole:
         """Make them in a folder."""
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / "whole.db"
@@ -133,7 +133,7 @@ class Used:
     saved: int | None = None  # records that an export could write
 
 
-def used(path: Path, truth: dict[str, list[str]] | None = None) -> Used:
+def use_store(path: Path, truth: dict[str, list[str]] | None = None) -> Used:
     """Do it; with `truth`, whatever is read is compared with it."""
     seen = Used()
     try:
@@ -208,14 +208,14 @@ def batch(folder: Path, seed: int, count: int) -> None:
         path.write_bytes(parts["logged"] if log else data)
         Path(f"{path}-wal").write_bytes(data if log else b"")
         print(json.dumps({"damage": f"{damage.__name__} {'log' if log else 'file'}"}), flush=True)
-        print(json.dumps(_judged(path, truth, log)), flush=True)
+        print(json.dumps(_judge(path, truth, log)), flush=True)
         for left in folder.glob(f"{path.name}*"):
             left.unlink()
 
 
-def _judged(path: Path, truth: dict[str, list[str]], log: bool) -> dict[str, Any]:
+def _judge(path: Path, truth: dict[str, list[str]], log: bool) -> dict[str, Any]:
     before = path.stat()
-    seen = used(path, truth)
+    seen = use_store(path, truth)
     wrong = told_wrongly(path, seen.errors)
     if path.stat().st_ino != before.st_ino or path.stat().st_size < before.st_size:
         wrong.append("the file was made anew")
@@ -235,7 +235,7 @@ def run(options: Options) -> Verdict:
     """Ten damages a round."""
     verdict = Verdict("damaged", "sqlite")
     begun = time.monotonic()
-    whole = Whole.made(options.folder / "damaged")
+    whole = Whole.create(options.folder / "damaged")
     folder = options.folder / "damaged"
     (folder / "truth.json").write_text(json.dumps(whole.truth))
     for name in ("file", "logged", "log"):
@@ -244,14 +244,14 @@ def run(options: Options) -> Verdict:
     damages: Counter[str] = Counter()
     left, seed = options.rounds * 10, options.seed * 1000
     while left > 0 and (options.seconds is None or time.monotonic() - begun < options.seconds):
-        _looked(folder, seed, min(left, BATCH), verdict, counts, damages)
+        _run_child(folder, seed, min(left, BATCH), verdict, counts, damages)
         left, seed = left - BATCH, seed + 1
     verdict.figures = {"outcomes": dict(counts), "damages": dict(damages.most_common())}
     verdict.seconds = time.monotonic() - begun
     return verdict
 
 
-def _looked(folder: Path, seed: int, count: int, verdict: Verdict, counts: Counter[str], damages: Counter[str]) -> None:
+def _run_child(folder: Path, seed: int, count: int, verdict: Verdict, counts: Counter[str], damages: Counter[str]) -> None:
     """One process, and what it says of its damages."""
     command = [sys.executable, "-m", "bench.torture.damaged", str(folder), str(seed), str(count)]
     done = subprocess.run(command, capture_output=True, text=True, env=environment(), timeout=PATIENCE, check=False)

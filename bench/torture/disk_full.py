@@ -50,10 +50,10 @@ def run(options: Options) -> Verdict:
 
     def on_a_small_disk(number: int) -> None:
         with small_disk(options.folder / f"disk{number}", "12m") as disk:
-            overfilled(verdict, disk, chance.randrange(20, 400), MOST)
+            fill_disk(verdict, disk, chance.randrange(20, 400), MOST)
 
     def with_small_files(number: int) -> None:
-        limited(verdict, options.folder / f"limited{number}.db", chance.randrange(*LIMITS))
+        limit_file_size(verdict, options.folder / f"limited{number}.db", chance.randrange(*LIMITS))
 
     part("file sizes", with_small_files, 3 * each)
     part("small disk", on_a_small_disk, 2 * each)
@@ -70,7 +70,7 @@ def _wrong(verdict: Verdict, what: str) -> None:
     verdict.problems.append(what)
 
 
-def _kept(verdict: Verdict, memory: Memory, kept: list[str], where: str) -> None:
+def _check_kept(verdict: Verdict, memory: Memory, kept: list[str], where: str) -> None:
     """What was acknowledged is there, and nothing else is."""
     there = sorted(record.id for record in everything(memory))
     verdict.acknowledged += len(kept)
@@ -81,7 +81,7 @@ def _kept(verdict: Verdict, memory: Memory, kept: list[str], where: str) -> None
 
 
 # -- a limit on the size of files ---------------------------------------------------------------------------------------
-def limited(verdict: Verdict, path: Path, limit: int) -> None:
+def limit_file_size(verdict: Verdict, path: Path, limit: int) -> None:
     """A process whose files may not grow past a limit, until they may again."""
     verdict.tries += 1
     command = [sys.executable, "-m", "bench.torture.disk_full", str(path), str(limit)]
@@ -98,7 +98,7 @@ def limited(verdict: Verdict, path: Path, limit: int) -> None:
     if found["resumed"] != ["added"] * 5:
         _wrong(verdict, f"a limit of {limit}: with room again, writes were {found['resumed']}")
     with Memory.open(path) as memory:
-        _kept(verdict, memory, found["kept"], f"a limit of {limit}")
+        _check_kept(verdict, memory, found["kept"], f"a limit of {limit}")
     check_store(verdict, path, f"a limit of {limit}")
 
 
@@ -141,7 +141,7 @@ def be_limited(path: str, limit: int) -> dict[str, Any]:
 
 
 # -- a disk of its own --------------------------------------------------------------------------------------------------
-def overfilled(verdict: Verdict, disk: Path, facts: int = 50, most: int = 200) -> None:
+def fill_disk(verdict: Verdict, disk: Path, facts: int = 50, most: int = 200) -> None:
     """A store on a small disk that something else fills up."""
     verdict.tries += 1
     path, ballast = disk / "memory.db", disk / "ballast"
@@ -158,11 +158,11 @@ def overfilled(verdict: Verdict, disk: Path, facts: int = 50, most: int = 200) -
             pass
         if memory.recall("pallet 7 dock")[0].content != "Pallet 7 went to dock 21.":
             _wrong(verdict, "a full disk: recall does not find what it found before")
-        _kept(verdict, memory, kept, "a full disk")
+        _check_kept(verdict, memory, kept, "a full disk")
         ballast.unlink()
         kept.append(str(memory.remember("There is room again.").id))
     with Memory.open(path) as memory:
-        _kept(verdict, memory, kept, "room again")
+        _check_kept(verdict, memory, kept, "room again")
     check_store(verdict, path, "a full disk")
 
 
@@ -214,10 +214,10 @@ def tablespace(verdict: Verdict, server: PostgresServer) -> None:
             _wrong(verdict, f"no room for tables: {len(kept)} writes were taken, or the error says {message!r}")
         if memory.recall("zqfull0q")[0].content != "Item zqfull0q is in box 811.":
             _wrong(verdict, "no room for tables: recall does not find what it found before")
-        _kept(verdict, memory, kept, "no room for tables")
+        _check_kept(verdict, memory, kept, "no room for tables")
         (disk / "filler").unlink()
         kept.append(str(memory.remember("There is room again for item zqlastq.").id))
-        _kept(verdict, memory, kept, "room again for tables")
+        _check_kept(verdict, memory, kept, "room again for tables")
         check_store(verdict, url, "no room for tables")
 
 
@@ -244,11 +244,11 @@ def data_folder(verdict: Verdict, folder: Path) -> None:
             server.start()
             again = memory.remember("There is room again for item zqlastq.")
             kept.append(str(again.id))
-            _promised(verdict, memory, kept)
+            _check_kept_on_server(verdict, memory, kept)
         check_store(verdict, url, "no room for data")
 
 
-def _promised(verdict: Verdict, memory: Memory, kept: list[str]) -> None:
+def _check_kept_on_server(verdict: Verdict, memory: Memory, kept: list[str]) -> None:
     """As `_kept`, but a batch in hand when the server went down may be there as a whole."""
     there = {record.id for record in everything(memory)}
     verdict.acknowledged += len(kept)

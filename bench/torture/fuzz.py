@@ -60,7 +60,7 @@ class Asked:
 
 
 @contextmanager
-def planted(server: Any) -> Iterator[dict[str, list[Any]]]:
+def store_samples(server: Any) -> Iterator[dict[str, list[Any]]]:
     """Something to be found, whatever was erased before: what may stand in an address by the names of its parts."""
     memory = server.memory.with_scope(user="alice")
     id = memory.remember(A_SENTENCE, key="boat", tag="boats").id
@@ -87,7 +87,7 @@ def fuzz(server: Any, key: str, examples: int, number: int | None = None) -> Ask
             name = operation.definition.raw["operationId"]
             if name in LEFT_OUT:
                 continue
-            with planted(server) as known:
+            with store_samples(server) as known:
                 for mode in (GenerationMode.POSITIVE, GenerationMode.NEGATIVE):
                     ask = _asking(server, session, key, operation, mode, known, seen.statuses)
                     _many(ask, name, 5 if name in FEW else examples, number, seen)

@@ -204,7 +204,7 @@ def cut_files(folder: Path, faults: int, seed: int, seconds: float | None = None
     begun, chance, events = time.monotonic(), random.Random(seed), 0
     path = folder / "recorded" / "memory.db"
 
-    def opened() -> Memory:
+    def open_store() -> Memory:
         return Memory.open(path, embedder="none", settings={"durable": durable, "worker": False})
 
     while verdict.tries < faults and (seconds is None or time.monotonic() - begun < seconds):
@@ -213,7 +213,7 @@ def cut_files(folder: Path, faults: int, seed: int, seconds: float | None = None
         Memory.open(path, embedder="none").close()
         first = path.read_bytes()
         with recording() as recorder:
-            done = work(opened, chance, VERBS, lambda _: len(recorder.events))
+            done = work(open_store, chance, VERBS, lambda _: len(recorder.events))
         events += len(recorder.events)
         cuts = sorted(chance.randrange(len(recorder.events) + 1) for _ in range(min(CUTS_PER_WORKLOAD, faults - verdict.tries)))
         _cut_at(cuts, recorder.events, first, done, folder / "cut", chance, verdict)

@@ -52,7 +52,7 @@ class RecordedServer(PostgresServer):
         return options
 
 
-def compiled(folder: Path) -> Path:
+def compile_library(folder: Path) -> Path:
     """The recording library; Missing where there is no C compiler."""
     target = folder / "power_shim.so"
     if shutil.which("cc") is None:
@@ -81,7 +81,7 @@ def cut_servers(folder: Path, faults: int, seed: int, seconds: float | None = No
     verdict = Verdict("power-postgres", "postgres")
     begun, chance, events = time.monotonic(), random.Random(seed), 0
     try:
-        shim = compiled(folder)
+        shim = compile_library(folder)
     except Unavailable as missing:
         verdict.skipped = str(missing)
         return verdict

@@ -100,7 +100,7 @@ def in_child(work: Callable[[], None]) -> int:
     return child
 
 
-def opened(path: Path) -> None:
+def open_store(path: Path) -> None:
     SqliteStore.open(str(path)).close()
 
 
@@ -123,7 +123,7 @@ def counting(path: Path, looks: list[int], fatal: int | None) -> None:
 
     apsw.connection_hooks.append(hook)
     try:
-        opened(path)
+        open_store(path)
     finally:
         apsw.connection_hooks.remove(hook)
 
@@ -172,13 +172,13 @@ def killed_from_outside(folder: Path, name: str, times: int, seed: int) -> list[
     chance, path = random.Random(seed + 1), folder / f"{name}timed.db"
     extract_store(name, path)
     start = time.perf_counter()
-    died_of(in_child(lambda: opened(path)))
+    died_of(in_child(lambda: open_store(path)))
     usual = time.perf_counter() - start
     seen = []
     for number in range(times):
         path = folder / f"{name}outside{number}.db"
         expected = extract_store(name, path)
-        child = in_child(lambda path=path: opened(path))  # type: ignore[misc]
+        child = in_child(lambda path=path: open_store(path))  # type: ignore[misc]
         time.sleep(chance.random() * usual)  # the instant of the kill; nothing waits for it
         os.kill(child, signal.SIGKILL)
         seen.append([name, died_of(child), version_of(path), whole(path, expected)])
@@ -195,7 +195,7 @@ def at_once(folder: Path, name: str, count: int) -> list[list[Any]]:
     def work() -> None:
         os.close(go)
         os.read(ready, 1)  # all start when the other end is closed
-        opened(path)
+        open_store(path)
 
     children = [in_child(work) for _ in range(count)]
     os.close(go)

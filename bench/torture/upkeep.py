@@ -20,7 +20,7 @@ from pathlib import Path
 from bench.torture.children import Lines, environment
 from bench.torture.targets import Files, Place, databases
 from bench.torture.upkeep_jobs import JOBS
-from bench.torture.upkeep_support import CheckFailed, Job, JobContext, must, opened
+from bench.torture.upkeep_support import CheckFailed, Job, JobContext, must, open_at
 from bench.torture.verdict import Options, Verdict
 from keepstone import KeepstoneError, Memory
 
@@ -124,16 +124,16 @@ class JobKills:
             diagnosis = memory.upkeep.doctor()
             must(diagnosis.healthy, f"the doctor found {diagnosis.findings}")
             must(memory.audit.verify().whole, "the audit trail is not whole")
-        with opened(target, embedder="none") as memory:
+        with open_at(target, embedder="none") as memory:
             done = self.job.check(JobContext(memory, target, beside))
         if how == "killed":
             self.left[done] += 1
         must(how == "killed" or done == "all", f"undisturbed it did {done} of it")
         if self.job.repeats or done != "all":
-            with opened(target) as memory:
+            with open_at(target) as memory:
                 self.job.do(JobContext(memory, target, beside))
                 must(memory.audit.verify().whole, "the audit trail is not whole after a second run")
-        with opened(target, embedder="none") as memory:
+        with open_at(target, embedder="none") as memory:
             again = self.job.check(JobContext(memory, target, beside))
             must(again == "all", f"run again, the job has done {again} of it")
             must(memory.upkeep.doctor().healthy, "the doctor is not content after a second run")
@@ -179,7 +179,7 @@ def _tell(**what: object) -> None:
 
 
 def _job(name: str, target: str, beside: str) -> None:
-    with opened(target) as memory:
+    with open_at(target) as memory:
         _tell(event="begun", pid=os.getpid())
         try:
             JOBS[name].do(JobContext(memory, target, beside))

@@ -21,10 +21,10 @@ from bench.torture.upkeep_support import (
     contents,
     embedded_by,
     must,
-    opened,
+    open_at,
     other,
     share,
-    stored,
+    store_facts,
     traces,
     word,
 )
@@ -42,7 +42,7 @@ BROUGHT = [f"Crate {number} is called {word(6, number)}." for number in range(70
 
 # -- putting aside: one transaction -------------------------------------------------------------------------------
 def _unimportant(target: str, beside: str) -> None:
-    stored(target, FACTS, importance=0.1)
+    store_facts(target, FACTS, importance=0.1)
 
 
 def _archive(gone: int) -> Check:
@@ -57,8 +57,8 @@ def _archive(gone: int) -> Check:
 
 
 def _lapsing(target: str, beside: str) -> None:
-    stored(target, FACTS[:100], ttl=60)
-    stored(target, FACTS[100:])
+    store_facts(target, FACTS[:100], ttl=60)
+    store_facts(target, FACTS[100:])
 
 
 def _lapsed(stage: JobContext) -> str:
@@ -71,7 +71,7 @@ def _lapsed(stage: JobContext) -> str:
 
 def _put_aside(target: str, beside: str) -> None:
     _unimportant(target, beside)
-    with opened(target) as memory:
+    with open_at(target) as memory:
         must(len(memory.upkeep.age().ids) == len(FACTS), "not everything was put aside")
 
 
@@ -110,7 +110,7 @@ def _reembedded(stage: JobContext) -> str:
     moved = embedded_by(stage.target) == other().id
     must(stage.memory._engine.store.pending_count() == 0, "some wait for a vector")
     must(all(record.embedded for record in everything(stage.memory)), "some have no vector")
-    with opened(stage.target, embedder=other() if moved else "auto") as served:
+    with open_at(stage.target, embedder=other() if moved else "auto") as served:
         for fact in FACTS[::60]:
             hit = served.recall(fact)[0]
             must(hit.content == fact and hit.signals["semantic"] > 0.99, f"vectors are mixed: {hit.signals}")
@@ -118,7 +118,7 @@ def _reembedded(stage: JobContext) -> str:
 
 
 def _passing(target: str, beside: str) -> None:
-    stored(target, PERMITS)
+    store_facts(target, PERMITS)
 
 
 def _verified(stage: JobContext) -> str:
@@ -133,8 +133,8 @@ def _verified(stage: JobContext) -> str:
 
 # -- erasing ------------------------------------------------------------------------------------------------------
 def _purging(target: str, beside: str) -> None:
-    stored(target, [f"Item {number} is called {each}." for number, each in enumerate(WORDS)])
-    with opened(target, START + timedelta(days=300)) as memory:
+    store_facts(target, [f"Item {number} is called {each}." for number, each in enumerate(WORDS)])
+    with open_at(target, START + timedelta(days=300)) as memory:
         must(len(memory.upkeep.age(older_than=86_400).ids) == len(WORDS), "not everything was put aside")
 
 
@@ -148,7 +148,7 @@ def _purged(stage: JobContext) -> str:
 
 
 def _talks(target: str, beside: str) -> None:
-    with opened(target, START) as memory:
+    with open_at(target, START) as memory:
         for session, place in PLACES.items():
             talk = memory.conversation(session)
             said = [f"My project {session} is called {place}.", f"I live in {place}.", "I prefer tea.", "We meet on Monday."]
@@ -189,7 +189,7 @@ CARDS = {f"Customer {number} pays by card": _card(number) for number in range(60
 
 
 def _paying(target: str, beside: str) -> None:
-    with opened(target, START, cards=True) as memory:
+    with open_at(target, START, cards=True) as memory:
         for text, card in CARDS.items():
             id = memory.remember(f"{text} {card}.").id or ""
             memory.update(id, f"{text} {card}, as of late.")
@@ -212,9 +212,9 @@ def _redacted(stage: JobContext) -> str:
 
 # -- all of it ----------------------------------------------------------------------------------------------------
 def _everything(target: str, beside: str) -> None:
-    stored(target, FACTS[:60], importance=0.1)
-    stored(target, FACTS[60:150])
-    with opened(target, START) as memory:
+    store_facts(target, FACTS[:60], importance=0.1)
+    store_facts(target, FACTS[60:150])
+    with open_at(target, START) as memory:
         memory.remember("The parking permit is 88-A.", ttl=60)
         memory.ingest([{"role": "user", "content": "I live in Lisbon."}, {"role": "user", "content": "Hello."}], session="s")
         memory.with_scope(user="dana").remember("Dana plays the cello.")
@@ -281,7 +281,7 @@ def _bringing(target: str, beside: str) -> None:
         for at in range(0, len(BROUGHT), 100):
             elsewhere.remember_many(BROUGHT[at : at + 100])
         elsewhere.export(beside)
-    opened(target, START).close()
+    open_at(target, START).close()
 
 
 def _brought(stage: JobContext) -> str:
@@ -291,11 +291,11 @@ def _brought(stage: JobContext) -> str:
 
 
 def _some(target: str, beside: str) -> None:
-    stored(target, FACTS[:150])
+    store_facts(target, FACTS[:150])
 
 
 def _facts(target: str, beside: str) -> None:
-    stored(target, FACTS)
+    store_facts(target, FACTS)
 
 
 JOBS: dict[str, Job] = {

@@ -71,15 +71,15 @@ class Job:
     repeats: bool = True
 
 
-def opened(target: str, at: datetime = LATER, *, cards: bool = False, **options: Any) -> Memory:
+def open_at(target: str, at: datetime = LATER, *, cards: bool = False, **options: Any) -> Memory:
     """A memory whose clock stands still: 400 days after everything was stored, if no other time is given."""
     settings: dict[str, Any] = {"worker": False, **({"sensitive": {"card": "allow"}} if cards else {})}
     return Memory(open_engine(target, clock=lambda: at, settings=settings, **options), Scope())
 
 
-def stored(target: str, facts: list[str], **options: Any) -> None:
+def store_facts(target: str, facts: list[str], **options: Any) -> None:
     """A store with these facts in it."""
-    with opened(target, START) as memory:
+    with open_at(target, START) as memory:
         for at in range(0, len(facts), 100):
             memory.remember_many([{"content": fact, **options} for fact in facts[at : at + 100]])
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.history import History, judged
+from bench.history import History, judge
 from bench.linearizable import Call, violation
 
 ADDED = Call("remember", 0, 10, "m_1", "one", "added")
@@ -49,7 +49,7 @@ def test_what_is_linearizable(later: list[Call], fits: bool) -> None:
 def test_processes_on_one_file_and_a_kill(tmp_path: Path) -> None:
     history = History(tmp_path / "whole", 1, 3)
     history.run_files(3, 40, 1)
-    found = judged(history)
+    found = judge(history)
     assert found["problems"] == {}
     assert (found["kills"], found["calls"] > 80, len(found["verbs"])) == (1, True, 5)
 
@@ -57,12 +57,12 @@ def test_processes_on_one_file_and_a_kill(tmp_path: Path) -> None:
 def test_a_process_that_answers_from_old_reads_is_caught(tmp_path: Path) -> None:
     history = History(tmp_path / "stale", 1, 2)
     history.run_files(2, 60, 0, stale=True)
-    assert judged(history)["problems"]
+    assert judge(history)["problems"]
 
 
 def test_clients_of_servers_on_one_database_and_a_kill(tmp_path: Path) -> None:
     history = History(tmp_path / "servers", 1, 3)
     history.run_servers(2, 2, 30, 1)
-    found = judged(history)
+    found = judge(history)
     assert found["problems"] == {}
     assert (found["kills"], found["calls"]) == (1, 60)

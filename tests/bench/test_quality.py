@@ -196,8 +196,22 @@ def test_wrong_options_are_told(arguments: list[str], message: str, capsys: pyte
 # -- the metrics themselves ---------------------------------------------------------------------------------------
 def test_metrics_of_one_question() -> None:
     units = [f"u{at}" for at in range(20)]
-    assert scored(units, frozenset({"u4", "u9"})) == {"r@1": 0, "any@5": 1, "all@5": 0, "any@10": 1, "all@10": 1, "frac@10": 1}
-    assert scored(units, frozenset({"u5", "u10"})) == {"r@1": 0, "any@5": 0, "all@5": 0, "any@10": 1, "all@10": 0, "frac@10": 0.5}
+    assert scored(units, frozenset({"u4", "u9"})) == {
+        "r@1": 0,
+        "any@5": 1,
+        "all@5": 0,
+        "any@10": 1,
+        "all@10": 1,
+        "frac@10": 1,
+    }
+    assert scored(units, frozenset({"u5", "u10"})) == {
+        "r@1": 0,
+        "any@5": 0,
+        "all@5": 0,
+        "any@10": 1,
+        "all@10": 0,
+        "frac@10": 0.5,
+    }
     assert scored([], frozenset({"u0"})) == dict.fromkeys(METRICS, 0)
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from bench.year import holds
 from bench.year_people import START, Session, Year
-from bench.year_secrets import Secret, planted
+from bench.year_secrets import Secret, hide_secret
 from bench.year_words import ANSWERS, ASKS, ATTRIBUTES, INJECTIONS, JUNK, LOOKUPS, REPLIES, TOPICS, TRIVIA, Attribute
 from keepstone.learning.rules import find_facts
 
@@ -150,7 +150,7 @@ def test_every_secret_is_in_a_message_of_its_session() -> None:
 
 def many_secrets() -> list[tuple[str, Secret]]:
     random = Random("secrets")
-    return [planted(random) for _ in range(600)]
+    return [hide_secret(random) for _ in range(600)]
 
 
 def test_secrets_are_valid_whatever_way_they_are_written() -> None:

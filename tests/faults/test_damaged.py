@@ -9,7 +9,7 @@ from pathlib import Path
 import apsw
 import pytest
 
-from bench.torture.damaged import COUNT, LATE, PAGE, Whole, run, used
+from bench.torture.damaged import COUNT, LATE, PAGE, Whole, run, use_store
 from bench.torture.verdict import Options
 from keepstone import Memory
 from keepstone.errors import StoreDamaged
@@ -19,7 +19,7 @@ from tests.faults.support import everything, healthy
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Whole:
     """A healthy store with many pages, and one whose last writes are only in the log."""
-    return Whole.made(tmp_path_factory.mktemp("whole"))
+    return Whole.create(tmp_path_factory.mktemp("whole"))
 
 
 @pytest.fixture
@@ -69,7 +69,7 @@ def test_damage_is_named_and_the_file_is_never_made_anew(path: Path, whole: byte
     damage(data)
     path.write_bytes(data)
     inode, size = path.stat().st_ino, len(data)
-    seen = used(path)
+    seen = use_store(path)
     assert seen.errors or seen.findings, "the damage went unnoticed"
     for error in seen.errors:
         assert isinstance(error, StoreDamaged), repr(error)

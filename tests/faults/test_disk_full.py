@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.torture.disk_full import limited, overfilled
+from bench.torture.disk_full import fill_disk, limit_file_size
 from bench.torture.support import Unavailable, fill, small_disk
 from bench.torture.verdict import Verdict
 from keepstone import Memory
@@ -18,7 +18,7 @@ from keepstone.errors import StorageFull
 @pytest.mark.parametrize("limit", [200_000, 450_000, 1_000_000, 3_000_000])
 def test_a_limit_on_the_size_of_files(path: Path, limit: int) -> None:
     verdict = Verdict("disk-full", "sqlite")
-    limited(verdict, path, limit)
+    limit_file_size(verdict, path, limit)
     assert verdict.problems == []
     assert verdict.whole
     assert verdict.acknowledged > 5
@@ -36,7 +36,7 @@ def disk(tmp_path: Path) -> Iterator[Path]:
 
 def test_a_disk_that_is_full(disk: Path) -> None:
     verdict = Verdict("disk-full", "sqlite")
-    overfilled(verdict, disk)
+    fill_disk(verdict, disk)
     assert verdict.problems == []
     assert verdict.whole
     assert verdict.acknowledged > 50

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from bench.soak import Plan, good, soak, told
+from bench.soak import Plan, count_log_problems, good, soak
 from bench.soak_load import Log, newest
-from bench.soak_verdict import TOLERANCES, Tolerance, grows, judged, minutes, slope, thinned, verdict
+from bench.soak_verdict import TOLERANCES, Tolerance, grows, judge, minutes, slope, thin, verdict
 
 NAMES = sorted(TOLERANCES)
 LEVEL = {"resident_mb": 200.0, "upkeep_mb": 70.0, "handles": 50, "threads": 9, "wal_mb": 4.0, "jobs": 3, "live": 800}
@@ -33,7 +33,7 @@ def samples(seconds: int, **how: Callable[[float], float]) -> list[dict[str, flo
 
 # -- what counts as growing -----------------------------------------------------------------------------------------
 def test_noise_does_not_grow() -> None:
-    slopes = judged(samples(600))
+    slopes = judge(samples(600))
     assert sorted(slopes) == NAMES
     assert grows(slopes) == []
     assert verdict(slopes) == "steady"
@@ -42,7 +42,7 @@ def test_noise_does_not_grow() -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_each_measure_that_rises_is_named(name: str) -> None:
     tolerance = TOLERANCES[name].of(100.0)
-    slopes = judged(samples(600, **{name: lambda at: 100.0 + max(0, at - 350) * tolerance / 100}))
+    slopes = judge(samples(600, **{name: lambda at: 100.0 + max(0, at - 350) * tolerance / 100}))
     assert grows(slopes) == [name]
     assert slopes[name].per_hour == pytest.approx(36 * tolerance, rel=0.01)
     assert verdict(slopes) == "grows"
@@ -60,21 +60,21 @@ def test_each_measure_that_rises_is_named(name: str) -> None:
     ],
 )
 def test_what_does_not_grow(how: Callable[[float], float]) -> None:
-    assert grows(judged(samples(600, resident_mb=how))) == []
+    assert grows(judge(samples(600, resident_mb=how))) == []
 
 
 def test_a_longer_run_sees_a_slower_leak() -> None:
     def leak(at: float) -> float:
         return 200.0 + at / 100  # 36 MB an hour
 
-    short, long = judged(samples(300, resident_mb=leak)), judged(samples(3600, resident_mb=leak))
+    short, long = judge(samples(300, resident_mb=leak)), judge(samples(3600, resident_mb=leak))
     assert (grows(short), grows(long)) == ([], ["resident_mb"])
     assert short["resident_mb"].least_per_hour > 36 > long["resident_mb"].least_per_hour
 
 
 def test_too_few_samples_are_no_verdict() -> None:
-    assert judged([]) == {}
-    assert verdict(judged(samples(10))) == "too short"
+    assert judge([]) == {}
+    assert verdict(judge(samples(10))) == "too short"
     assert slope([(0.0, 1.0)] * 9, Tolerance(0.0, 1.0, "")).per_hour == 0.0, "no time has gone by"
 
 
@@ -87,19 +87,19 @@ def test_latencies_are_told_by_the_minute() -> None:
 
 
 def test_samples_are_thinned_evenly() -> None:
-    assert [each["at"] for each in thinned(samples(1000), 100)] == [9.0 + 10 * n for n in range(100)]
-    assert thinned(samples(3), 100) == samples(3)
-    assert thinned([]) == []
+    assert [each["at"] for each in thin(samples(1000), 100)] == [9.0 + 10 * n for n in range(100)]
+    assert thin(samples(3), 100) == samples(3)
+    assert thin([]) == []
 
 
 # -- what is counted ------------------------------------------------------------------------------------------------
 def test_an_error_of_a_caller_is_counted_and_ends_nothing() -> None:
     log = Log()
-    with log.timed("get"):
+    with log.time_request("get"):
         assert not log.problems, "nothing so far"
-    with log.timed("get"):
+    with log.time_request("get"):
         raise AssertionError("it is not there")
-    with log.timed("export"):
+    with log.time_request("export"):
         pass
     assert dict(log.problems) == {"get: AssertionError: it is not there": 1}
     assert (log.requests, len(log.quick())) == (3, 2)
@@ -113,7 +113,7 @@ def test_what_the_logs_tell_is_counted(tmp_path: Path) -> None:
         {"level": "error", "message": "something went wrong"},
     ]
     (tmp_path / "server.log").write_text("\n".join(map(json.dumps, lines)) + "\nTraceback\n")
-    assert sorted(told(tmp_path)) == [
+    assert sorted(count_log_problems(tmp_path)) == [
         "server: Traceback",
         "server: error something went wrong",
         "server: info GET /v1/memories/{id} 404",

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.torture.clock import TEN_YEARS, SteppingClock, Walk, opened
+from bench.torture.clock import TEN_YEARS, SteppingClock, Walk, open_with_clock
 from keepstone import Memory
 from keepstone.ports.maintenance import Flag
 from tests.faults.support import everything, healthy
@@ -27,7 +27,7 @@ def clock() -> SteppingClock:
 @pytest.fixture
 def memory(path: Path, clock: SteppingClock) -> Iterator[Memory]:
     """Four facts of today."""
-    with opened(path, clock) as memory:
+    with open_with_clock(path, clock) as memory:
         memory.remember_many([{"content": fact, "importance": 0.1} for fact in FACTS])
         yield memory
 
@@ -216,7 +216,7 @@ def test_a_run_tells_that_erasing_waits(memory: Memory, clock: SteppingClock) ->
 def test_the_signs_of_life_of_a_clock_that_is_ahead_do_not_bring_its_time_near(path: Path) -> None:
     right, wrong = SteppingClock(), SteppingClock()
     wrong.step(days=20)
-    with opened(path, right) as here, opened(path, wrong) as there:
+    with open_with_clock(path, right) as here, open_with_clock(path, wrong) as there:
         here.remember_many(FACTS)
         ids = here.upkeep.cap(1).ids
         here.upkeep.purge()

@@ -12,7 +12,7 @@ import pytest
 
 from bench import year as bench
 from bench.year_people import Question, Year
-from bench.year_secrets import Secret, planted
+from bench.year_secrets import Secret, hide_secret
 from keepstone import Memory
 
 USERS, DAYS = 3, 45
@@ -90,14 +90,14 @@ def test_how_an_answer_is_judged(memory: Memory, contents: list[str], found: boo
     assert len(tally.misses) == (outranked or not found)
 
 
-def made(kind: str) -> Secret:
+def create(kind: str) -> Secret:
     random = Random(kind)
-    return next(secret for _, secret in iter(lambda: planted(random), None) if secret.kind == kind)
+    return next(secret for _, secret in iter(lambda: hide_secret(random), None) if secret.kind == kind)
 
 
 @pytest.mark.parametrize("kind", ["card", "ssn", "iban", "key", "token", "pem", "password", "address"])
 def test_a_secret_is_found_at_any_byte_of_a_file(tmp_path: Path, kind: str) -> None:
-    secret = made(kind)
+    secret = create(kind)
     file = tmp_path / "memory.db"
     noise = Random(1).randbytes(4099)
     for form in secret.forms():
@@ -105,7 +105,7 @@ def test_a_secret_is_found_at_any_byte_of_a_file(tmp_path: Path, kind: str) -> N
             file.write_bytes(noise[:before] + form.encode())
             assert bench.leaks([file], [secret]) == {kind: 1}
         file.write_bytes(noise + form.encode() + noise)
-        assert bench.leaks([file], [made("card"), secret])[kind] == 1
+        assert bench.leaks([file], [create("card"), secret])[kind] == 1
     file.write_bytes(noise)
     empty = tmp_path / "empty"
     empty.write_bytes(b"")
@@ -114,7 +114,7 @@ def test_a_secret_is_found_at_any_byte_of_a_file(tmp_path: Path, kind: str) -> N
 
 
 def test_what_only_begins_like_a_secret_is_none(tmp_path: Path) -> None:
-    secret = made("token")
+    secret = create("token")
     file = tmp_path / "memory.db"
     for cut in (8, 20, len(secret.written) - 1):
         file.write_bytes(secret.written[:cut].encode() + b"\0" + secret.written[cut:].encode())

@@ -32,7 +32,7 @@ SELECT CASE WHEN pg_is_in_recovery() THEN NULL ELSE pg_current_wal_lsn() - '0/0'
 SELECT CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() - '0/0'::pg_lsn END
 
 -- name: lock_shared
--- Many may write at once, but nobody while the whole store is changed.
+-- Many transactions may write at once, but none while the whole store is changed.
 SELECT pg_advisory_xact_lock_shared($1)
 
 -- name: lock_whole
@@ -42,7 +42,7 @@ SELECT pg_advisory_xact_lock($1)
 INSERT INTO tenant (tenant) VALUES (:tenant) ON CONFLICT (tenant) DO NOTHING
 
 -- name: tenant_hold
--- Until the end of the transaction nobody else writes in this tenant.
+-- Until the end of the transaction no other transaction writes in this tenant.
 SELECT head, start FROM tenant WHERE tenant = :tenant FOR UPDATE
 
 -- name: numbers_take

@@ -104,7 +104,7 @@ UPDATE job SET state = 'running', attempts = attempts + 1, claims = claims + 1, 
 WHERE tenant = :tenant AND number = $1
 
 -- name: job_finish
--- Only by whoever claimed it last.
+-- Only by the process that claimed it last.
 DELETE FROM job WHERE tenant = :tenant AND number = $1 AND state = 'running' AND claims = $2
 
 -- name: job_put_back

@@ -104,7 +104,7 @@ ORDER BY j.due, j.number LIMIT 1
 UPDATE job SET state = 'running', attempts = attempts + 1, claims = claims + 1, lease = ?2 WHERE number = ?1
 
 -- name: job_finish
--- Only by whoever claimed it last.
+-- Only by the process that claimed it last.
 DELETE FROM job WHERE number = ? AND state = 'running' AND claims = ?
 
 -- name: job_put_back
