@@ -33,7 +33,7 @@ app = typer.Typer()
 def connect(
     call: Invocation,
     client: Annotated[
-        str | None, typer.Argument(metavar="[CLIENT]", help="claude-code, codex, cursor … ('connect --list' names them all).")
+        str | None, typer.Argument(metavar="CLIENT", help="claude-code, codex, cursor … ('connect --list' names them all).")
     ] = None,
     list_: Annotated[
         bool, typer.Option("--list", help="Show the clients, which are installed, and which are connected.")

@@ -31,7 +31,7 @@ app = typer.Typer()
 @o.command(app, "health")
 def health(
     call: Invocation,
-    path: Annotated[str | None, typer.Argument(metavar="[FILE]", help="An export to check instead of the store.")] = None,
+    path: Annotated[str | None, typer.Argument(metavar="FILE", help="An export to check instead of the store.")] = None,
     format: Annotated[
         str, typer.Option(metavar="NAME", help="The system the export is from: auto, mem0, letta, langmem or keepstone.")
     ] = "auto",

@@ -124,9 +124,7 @@ def run(call: Invocation, model: o.Model = None) -> int:
 @o.command(jobs, "retry")
 def retry(
     call: Invocation,
-    number: Annotated[
-        int | None, typer.Argument(metavar="[NUMBER]", help="The number of a job; default: all failed jobs.")
-    ] = None,
+    number: Annotated[int | None, typer.Argument(metavar="NUMBER", help="The number of a job; default: all failed jobs.")] = None,
 ) -> None:
     """Queue a failed job again, or all of them."""
     with call.open(missing="refuse") as memory:

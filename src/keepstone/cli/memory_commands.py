@@ -84,7 +84,7 @@ def unpin(call: Invocation, ids: o.Ids) -> int:
 @o.command(app, "forget")
 def forget(
     call: Invocation,
-    id: Annotated[str | None, typer.Argument(metavar="[ID]", help="The id of a record.")] = None,
+    id: Annotated[str | None, typer.Argument(metavar="ID", help="The id of a record.")] = None,
     key: Annotated[str | None, typer.Option(metavar="KEY", help="The record with this key.")] = None,
     source: Annotated[str | None, typer.Option(metavar="NAME", help="All records from this source.")] = None,
     session: Annotated[str | None, typer.Option(metavar="NAME", help="All messages of this session.")] = None,
@@ -156,7 +156,7 @@ _UNKNOWN = object()
 def set_(
     call: Invocation,
     key: o.Key,
-    value: Annotated[str | None, typer.Argument(metavar="[VALUE]", help="The value; by default standard input.")] = None,
+    value: Annotated[str | None, typer.Argument(metavar="VALUE", help="The value; by default standard input.")] = None,
     tag: o.Tag = "general",
     parse: Annotated[bool, typer.Option("--parse", help="Parse the value as JSON; otherwise it is text.")] = False,
 ) -> int:
@@ -169,7 +169,7 @@ def set_(
 @o.command(app, "value")
 def value(
     call: Invocation,
-    key: Annotated[str | None, typer.Argument(metavar="[KEY]", help="The key.")] = None,
+    key: Annotated[str | None, typer.Argument(metavar="KEY", help="The key.")] = None,
     default: Annotated[str | None, typer.Option(metavar="TEXT", help="The result for an unknown key.")] = None,
     tag: Annotated[str | None, typer.Option(metavar="TAG", help="All values with this tag, instead of one key.")] = None,
 ) -> None:

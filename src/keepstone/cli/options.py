@@ -125,7 +125,7 @@ def _as_command(body: Body[P], db_default: str | None = None) -> Callable[..., i
 
 
 # -- arguments ----------------------------------------------------------------------------------------------------
-Content = Annotated[str | None, typer.Argument(metavar="[CONTENT]", help="The text; by default standard input.")]
+Content = Annotated[str | None, typer.Argument(metavar="CONTENT", help="The text; by default standard input.")]
 Query = Annotated[str | None, typer.Argument(metavar="QUERY", help="The question; - reads standard input.")]
 Id = Annotated[str, typer.Argument(metavar="ID", help="The id of a record, or its beginning.")]
 Key = Annotated[str, typer.Argument(metavar="KEY", help="The key.")]
@@ -142,7 +142,7 @@ Model = Annotated[
     ),
 ]
 Number = Annotated[int, typer.Argument(metavar="NUMBER", help="The number of a review item.")]
-Ids = Annotated[list[str], typer.Argument(metavar="ID...", help="The ids of records.")]
+Ids = Annotated[list[str], typer.Argument(metavar="ID", help="The ids of records.")]
 JobNumber = Annotated[int, typer.Argument(metavar="NUMBER", help="The number of a job.")]
 
 # -- fields of a record ---------------------------------------------------------------------------------------------
@@ -214,7 +214,7 @@ OlderThan = Annotated[str, typer.Option(metavar="TIME", help="Only memories neit
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would happen, and change nothing.")]
 
 # -- arguments of the library's verbs --------------------------------------------------------------------------------
-NewContent = Annotated[str | None, typer.Argument(metavar="[CONTENT]", help="The new text; - reads standard input.")]
+NewContent = Annotated[str | None, typer.Argument(metavar="CONTENT", help="The new text; - reads standard input.")]
 OPTIONS: dict[str, Any] = {
     "content": Content, "query": Query, "id": Id, "kind": Kind, "tag": Tag, "key": KeyOption, "importance": Importance,
     "metadata": Metadata, "ttl": Ttl, "source": Source, "session": InSession, "occurred_at": OccurredAt,

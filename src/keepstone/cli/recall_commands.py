@@ -141,7 +141,7 @@ def why(
 @o.command(app, "get")
 def get(
     call: Invocation,
-    id: Annotated[str | None, typer.Argument(metavar="[ID]", help="The id of a record, or its beginning.")] = None,
+    id: Annotated[str | None, typer.Argument(metavar="ID", help="The id of a record, or its beginning.")] = None,
     key: Annotated[str | None, typer.Option(metavar="KEY", help="The record with this key.")] = None,
 ) -> None:
     """Show one record, whole."""
@@ -158,7 +158,7 @@ def get(
 @o.command(app, "search")
 def search(
     call: Invocation,
-    words: Annotated[list[str], typer.Argument(metavar="WORD...", help="Texts that a record has to contain, all of them.")],
+    words: Annotated[list[str], typer.Argument(metavar="WORD", help="Texts that a record has to contain, all of them.")],
     tag: o.OnlyTag = None,
     kind: o.OnlyKind = None,
     limit: o.Limit = 20,

@@ -32,7 +32,7 @@ review = typer.Typer()
 _DECISIONS: dict[str, Decision] = {"k": "keep", "c": "correct", "r": "retire"}
 _DONE = {"keep": "kept", "correct": "corrected", "retire": "retired"}
 _STEP_ITEMS = 500  # decided in one call of the library
-_Numbers = Annotated[list[int] | None, typer.Argument(metavar="[NUMBER]...", help="The numbers of review items.")]
+_Numbers = Annotated[list[int] | None, typer.Argument(metavar="NUMBER", help="The numbers of review items.")]
 _All = Annotated[bool, typer.Option("--all", help="Every open item.")]
 _QUITS = ("q", "\x04", "")  # Ctrl-D, and a terminal that is gone
 

@@ -69,7 +69,7 @@ def import_(
     ],
     place: Annotated[
         str | None,
-        typer.Argument(metavar="[FOLDER]", help="The folder with the agent's sessions.", show_default="its own folder"),
+        typer.Argument(metavar="FOLDER", help="The folder with the agent's sessions.", show_default="its own folder"),
     ] = None,
     format: Annotated[
         str,

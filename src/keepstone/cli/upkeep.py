@@ -213,7 +213,7 @@ def archived(call: Invocation, limit: o.Limit = 1000) -> None:
 @o.command(upkeep, "undo")
 def undo(
     call: Invocation,
-    tickets: Annotated[list[int], typer.Argument(metavar="TICKET...", help="The ticket that a report shows.")],
+    tickets: Annotated[list[int], typer.Argument(metavar="TICKET", help="The ticket that a report shows.")],
 ) -> None:
     """Restore the memories that one job archived, by the ticket in its report.
 
