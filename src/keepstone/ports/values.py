@@ -142,7 +142,7 @@ class Selector:
         given = named + ["everything"] * (self.everything is True)
         if len(given) != 1:
             got = " and ".join(given) or "none"
-            raise ValidationError(f"forget needs exactly one of id, key, source, session, everything=True; it got {got}.")
+            raise ValidationError(f"forget needs exactly one of id, key, source, session and everything; it got {got}.")
 
 
 @dataclass(frozen=True, slots=True)
