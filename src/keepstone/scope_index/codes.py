@@ -20,12 +20,11 @@ _LIST, _SHORTEST = 16_384, 2048  # vectors that a list has, about; and at least,
 _LISTS = 16  # that there should be: the nearer the centre, the more the signs of the difference say
 _BLOCK = 32_768  # codes that are compared at a time
 _MOST_BITS = 256  # half of them are counted in a byte
-_BINS = 2048
 _FLOOR = 51  # of half the bits: codes that are near differ in about so many, or in as few as some that were measured first do;
 # those that would need fewer are passed over
 _ALIKE = 1024  # neighbours in a list whose spreads are taken to be as wide as the first of them
 _CHANCE = 5  # bits by which twice the first half may be wrong about the whole: nearly a deviation
-_SAMPLE = 16_384  # codes that are measured first, to know from where on a likeness is worth noting
+_SAMPLE, _APART = 4096, 61  # codes that are measured first, to know from where on a likeness counts; at most so far apart
 _ROUNDS = 6
 _CHUNK = 8192
 
@@ -126,7 +125,7 @@ class Codes:
     @cached_property
     def _sample(self) -> tuple[int, Words, NDArray[np.float32], NDArray[np.int64], NDArray[np.uint32]]:
         """One of so many codes, with its spread, list and slot."""
-        step = max(1, len(self.slots) // _SAMPLE)
+        step = max(1, min(len(self.slots) // _SAMPLE, _APART))
         lists = np.searchsorted(self.starts, np.arange(0, len(self.slots), step), side="right") - 1
         return step, np.ascontiguousarray(self.planes[:, ::step]), self.spreads[::step].copy(), lists, self.slots[::step].copy()
 
@@ -160,21 +159,13 @@ def _together(passed: NDArray[np.bool_]) -> list[tuple[int, int]]:
 
 
 def top_slots(slots: Slots, values: NDArray[np.float32], count: int) -> Slots:
-    """The slots with the highest values; of equals at the end some. By bins, because selecting among many equals is slow."""
+    """The slots with the highest values; of equals at the end the first."""
     if len(slots) <= count:
         return slots
-    low, high = float(values.min()), float(values.max())
-    if not high - low > 1e-30:  # less cannot be told apart, nor divided by
-        return slots[:count]
-    bins = ((values - np.float32(low)) * np.float32(_BINS / (high - low))).astype(np.int32)
-    held = np.bincount(bins, minlength=_BINS + 1)
-    above = np.cumsum(held[::-1])[::-1]
-    last = int(np.flatnonzero(above >= count)[-1])  # the bin in which the count is reached
-    better, edge = slots[bins > last], np.flatnonzero(bins == last)
-    left = count - len(better)
-    if left < len(edge):
-        edge = edge[np.argsort(-values[edge], kind="stable")[:left]] if len(edge) < 2000 else edge[:left]
-    return np.concatenate([better, slots[edge]])
+    bound = np.partition(values, len(values) - count)[len(values) - count]
+    better, equal = (values > bound).nonzero()[0], (values == bound).nonzero()[0]
+    found: Slots = slots[np.concatenate([better, equal[: count - len(better)]])]
+    return found
 
 
 class _Stretch:
