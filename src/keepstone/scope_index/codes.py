@@ -24,6 +24,7 @@ _FLOOR = 51  # of half the bits: codes that are near differ in about so many, or
 # those that would need fewer are passed over
 _ALIKE = 1024  # neighbours in a list whose spreads are taken to be as wide as the first of them
 _CHANCE = 5  # bits by which twice the first half may be wrong about the whole: nearly a deviation
+_BINS = 2048
 _SAMPLE, _APART = 4096, 61  # codes that are measured first, to know from where on a likeness counts; at most so far apart
 _ROUNDS = 6
 _CHUNK = 8192
@@ -159,13 +160,21 @@ def _together(passed: NDArray[np.bool_]) -> list[tuple[int, int]]:
 
 
 def top_slots(slots: Slots, values: NDArray[np.float32], count: int) -> Slots:
-    """The slots with the highest values; of equals at the end the first."""
+    """The slots with the highest values; of equals at the end some. By bins, because selecting among many equals is slow."""
     if len(slots) <= count:
         return slots
-    bound = np.partition(values, len(values) - count)[len(values) - count]
-    better, equal = (values > bound).nonzero()[0], (values == bound).nonzero()[0]
-    found: Slots = slots[np.concatenate([better, equal[: count - len(better)]])]
-    return found
+    low, high = float(values.min()), float(values.max())
+    if not high - low > 1e-30:  # less cannot be told apart, nor divided by
+        return slots[:count]
+    bins = ((values - np.float32(low)) * np.float32(_BINS / (high - low))).astype(np.int32)
+    held = np.bincount(bins, minlength=_BINS + 1)
+    above = np.cumsum(held[::-1])[::-1]
+    last = int(np.flatnonzero(above >= count)[-1])  # the bin in which the count is reached
+    better, edge = slots[bins > last], np.flatnonzero(bins == last)
+    left = count - len(better)
+    if left < len(edge):
+        edge = edge[np.argsort(-values[edge], kind="stable")[:left]] if len(edge) < 2000 else edge[:left]
+    return np.concatenate([better, slots[edge]])
 
 
 class _Stretch:
