@@ -52,14 +52,10 @@ class Claim:
     key: str | None = None
 
 
-def in_message(message: Claim) -> list[Claim]:
+def in_message(message: Claim, said: str) -> list[Claim]:
     """The claims under keys that the rules find in what a user said."""
-    return _read(message, message.content)
-
-
-def _read(claim: Claim, said: str) -> list[Claim]:
-    name = None if claim.subject == "user" else claim.subject
-    return [replace(claim, content=fact.content, key=fact.key) for fact in find_user_facts(said, name) if fact.key]
+    name = None if message.subject == "user" else message.subject
+    return [replace(message, content=fact.content, key=fact.key) for fact in find_user_facts(said, name) if fact.key]
 
 
 _USER = re.compile("(?:the )?user", re.IGNORECASE)
@@ -82,7 +78,7 @@ def keyed(memory: Claim) -> Claim:
         said = f"My {told['verb']}{told['rest']}" if told["of"] else f"I {_first(told['verb'])}{told['rest']}"
     elif not _OWN.match(said):
         return memory
-    found = _read(memory, said)
+    found = in_message(memory, said)
     return found[0] if len(found) == 1 else memory
 
 
@@ -342,7 +338,7 @@ class MessageIndex:
         self._lone = next(iter(subjects)) if len(subjects) == 1 else "user"
 
     def _take(self, message: Claim) -> None:
-        for claim in [message] if message.key is not None else in_message(message):
+        for claim in [message] if message.key is not None else in_message(message, message.content):
             held = self._keys.get((claim.subject, claim.key or ""))
             if held is None or held.said_at < claim.said_at:
                 self._keys[claim.subject, claim.key or ""] = claim

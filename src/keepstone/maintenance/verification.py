@@ -31,6 +31,7 @@ from keepstone.text.words import only_asks, stem, terms
 from keepstone.types import MESSAGE, STEP, UNTRUSTED, Record, Scope, Usage
 
 _PAGE = 500
+_ALL = 2**31  # records of a feed
 _VERIFIED_STATE = "upkeep:verified"  # the name of the state with the last message that was checked
 _MAX_MESSAGES = 50_000  # read, the newest
 _MAX_PROBLEMS = 100
@@ -94,7 +95,7 @@ class Verifier:
         verified = self._store.states.get(scope, _VERIFIED_STATE) if only_new else None
         message, _, change = (verified or "0").partition(" ")
         latest = self._store.audit_log.last(scope)
-        changed = self._changed_since(scope, int(change)) if change else None
+        changed = set(self._store.audit_log.feed(scope, int(change), _ALL).changed) if change else None
         memories, said, last = self._read(scope, check_int(limit, "limit", 1, 10_000_000), int(message))
         check = _Check(self._store, scope, self._clock(), untouched, MessageIndex(said), probe_handlers)
         usage = Usage() if self._model is None else check.ask(self._model, memories, said)
@@ -110,16 +111,6 @@ class Verifier:
         if only_new and not dry_run and seen != verified:
             self._store.states.put(scope, _VERIFIED_STATE, seen)
         return VerifyReport(len(memories), added, flags, check.probed, check.problems(), usage)
-
-    def _changed_since(self, scope: Scope, change: int) -> set[str]:
-        """The ids of the records that have changed after an entry of the audit log."""
-        found: set[str] = set()
-        more = True
-        while more:
-            page = self._store.audit_log.feed(scope, change, _MAX_MESSAGES)
-            found.update(page.changed)
-            change, more = page.latest, page.more
-        return found
 
     def _read(self, scope: Scope, limit: int, after: int) -> tuple[list[Record], list[Claim], int]:
         """The memories, oldest first; the users' messages after one, newest first; the number of the last message."""
@@ -220,8 +211,7 @@ class _Check:
 
     # -- the checks -----------------------------------------------------------------------------------------------
     def _check_contradictions(self, record: Record) -> None:
-        claim = Claim(record.id, record.content, _stated_at(record), key=record.key)
-        contradiction = self._messages.against(claim, record.parents)
+        contradiction = self._messages.against(_claim(record), record.parents)
         if contradiction is not None and (record.id, "contradicted") not in self.flags:
             self._flag(record.id, "contradicted", contradiction.reason, contradiction.id)
 
@@ -236,38 +226,27 @@ class _Check:
         """Flag what a later message or memory about the same thing probably replaces, whatever its words; `read` judges two
         texts. Of two memories one is among those that have `changed`, where these are known."""
         stating = [record for record in memories if _states(record)]
+        new = [record for record in stating if changed is None or record.id in changed]
+        known = [] if changed is None else [record for record in stating if record.id not in changed]
         messages = [claim for claim in said[:_MAX_COMPARED] if not only_asks(claim.content)]
-        if changed is None:
-            self._compare(embedder, stating, stating[-_MAX_COMPARED:], messages, read)
-            return
-        new = [record for record in stating if record.id in changed]
-        self._compare(embedder, stating, new[-_MAX_COMPARED:], messages, read)
-        known = [record for record in stating if record.id not in changed]  # what is new may tell of an earlier time
-        self._compare(embedder, new, known[-_MAX_COMPARED:], (), read)
+        self._compare(embedder, stating, [*map(_claim, new[-_MAX_COMPARED:]), *messages], read)
+        self._compare(embedder, new, [*map(_claim, known[-_MAX_COMPARED:])], read)  # what is new may tell of an earlier time
 
-    def _compare(
-        self,
-        embedder: Embedder,
-        stating: Sequence[Record],
-        later: Sequence[Record],
-        messages: Sequence[Claim],
-        read: ReadPair | None,
-    ) -> None:
-        older, newer = ([Told(record.content, _stated_at(record).timestamp()) for record in some] for some in (stating, later))
-        newer += [Told(claim.content, claim.said_at.timestamp()) for claim in messages]
-        ids = [*(record.id for record in later), *(claim.id for claim in messages)]
-        keys = {record.id: record.key for record in later if record.key is not None}
-        if not older or not newer:
+    def _compare(self, embedder: Embedder, stating: Sequence[Record], later: Sequence[Claim], read: ReadPair | None) -> None:
+        if not stating or not later:
             return
+        older, newer = (
+            [Told(claim.content, claim.said_at.timestamp()) for claim in some] for some in (map(_claim, stating), later)
+        )
         vectors = embed_texts(embedder, [each.text for each in (*older, *newer)])
         pairs = find_replacements(older, vectors[: len(older)], newer, vectors[len(older) :], _MIN_PROBABILITY, read)
         for old, new, probability in pairs:
-            record = stating[old]
-            if record.key is not None and keys.get(ids[new], record.key) != record.key:
+            record, claim = stating[old], later[new]
+            if None not in (record.key, claim.key) and record.key != claim.key:
                 continue  # the values of two keys stand beside each other
-            if (record.id, "contradicted") not in self.flags and ids[new] not in record.parents:
+            if (record.id, "contradicted") not in self.flags and claim.id not in record.parents:
                 reason = f"what was said later probably replaces it (probability {probability:.2f})"
-                self._flag(record.id, "contradicted", reason, ids[new])
+                self._flag(record.id, "contradicted", reason, claim.id)
 
     def _check_staleness(self, record: Record) -> None:
         reason = stale_reason(Item.of(record), self._now, self._untouched)
@@ -316,6 +295,10 @@ class _Check:
             self._problems.append(f"memory {record.id}: {outcome.problem}"[:200])
         elif not outcome.holds:
             self._flag(record.id, "stale", f"its probe {outcome.name:.60} answers something else")
+
+
+def _claim(record: Record) -> Claim:
+    return Claim(record.id, record.content, _stated_at(record), key=record.key)
 
 
 def _states(record: Record) -> bool:
