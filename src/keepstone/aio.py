@@ -23,7 +23,7 @@ from keepstone.maintenance.upkeep import Upkeep
 from keepstone.memory import Memory
 from keepstone.ports.coroutines import CALLER_LOOP
 from keepstone.tasks.flow import Tasks
-from keepstone.types import Message, Scope
+from keepstone.types import Message, Receipt, Scope
 
 if TYPE_CHECKING:
     from keepstone.agent.strategies import AgentAccess
@@ -43,9 +43,16 @@ class Threaded(Generic[Target]):
     async def _run(self, work: Callable[[Target], Result]) -> Result:
         token = CALLER_LOOP.set(asyncio.get_running_loop())
         try:
-            return await asyncio.to_thread(lambda: work(self._target()))
+            return await asyncio.to_thread(lambda: _complete(work(self._target())))
         finally:
             CALLER_LOOP.reset(token)
+
+
+def _complete(result: Result) -> Result:
+    """The result, with what a receipt would look up when it is read: that is work for the thread, not for the loop."""
+    if isinstance(result, Receipt):
+        len(result.may_replace)
+    return result
 
 
 def in_thread(

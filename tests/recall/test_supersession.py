@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 
@@ -206,6 +207,20 @@ def test_a_receipt_says_what_a_statement_may_replace(memory: Memory) -> None:
     assert record is not None
     assert record.status == "active"  # only what is certain changes a record
     assert memory.remember("I'd like to live in Rome one day.", occurred_at=START + timedelta(weeks=4)).may_replace == {}
+
+
+def test_what_a_statement_may_replace_is_looked_up_when_it_is_read() -> None:
+    moved = START + timedelta(weeks=3)
+    with Memory.open(":memory:") as memory:
+        home, _ = tell(memory, "I live in Porto.", "My sister Ana has bought a piano.")
+        read = memory.remember("We finally moved to Leeds, the boxes are unpacked.", occurred_at=moved)
+        assert pickle.loads(pickle.dumps(read)).may_replace == read.may_replace != {}
+        later = memory.remember("We finally moved to York, the boxes are unpacked.", occurred_at=moved + timedelta(hours=1))
+        memory.forget(home)
+        assert home not in later.may_replace
+        unread = memory.remember("We finally moved to Hull, the boxes are unpacked.", occurred_at=moved + timedelta(days=1))
+    assert list(read.may_replace) == [home]
+    assert unread.may_replace == {}  # the memory is closed
 
 
 def test_a_reader_judges_each_pair_once() -> None:

@@ -15,6 +15,13 @@ def test_what_is_remembered_is_recalled(server: Running) -> None:
     assert found["hits"][0]["record"]["scope"] == {"tenant": "local", "agent": "default", "user": "alice"}
 
 
+def test_a_receipt_says_what_a_statement_may_replace(server: Running) -> None:
+    http = server.http()
+    old = http.post("/v1/memories", json={"content": "I live in Porto.", "occurred_at": "2026-03-02T09:00:00Z"}).json()
+    new = http.post("/v1/memories", json={"content": "We finally moved to Leeds, the boxes are unpacked."}).json()
+    assert list(new["may_replace"]) == [old["id"]]
+
+
 def test_a_memory_has_its_version_as_etag(server: Running) -> None:
     http = server.http()
     id = http.post("/v1/memories", json={"content": "Dana lives in Lisbon."}).json()["id"]

@@ -227,8 +227,12 @@ class Guard:
 
     def _names(self, look: Examination, record: Draft | Record | Version, names: Sequence[str] = _NAMES) -> dict[str, Any]:
         """The names of a record that hold something sensitive, cleaned."""
-        values = {name: getattr(record, name) for name in names}
-        return {name: look.name(value, name) for name, value in values.items() if value is not None and not self._harmless(value)}
+        found = {}
+        for name in names:
+            value = getattr(record, name)
+            if value is not None and not self._harmless(value):
+                found[name] = look.name(value, name)
+        return found
 
     def _holds_nothing(self, name: str) -> bool:
         """Whether a name holds nothing sensitive; cached, because the same few names recur."""

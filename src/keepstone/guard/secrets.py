@@ -103,15 +103,18 @@ def is_real_key(detail: str, value: str) -> bool:
 def find_keys(text: str, low: str, digits: bool) -> Iterator[Span]:
     """Keys with a prefix, whole or broken by spaces and newlines, and everything else that tells itself by its form."""
     whole: list[tuple[int, int]] = []
-    for gate, detail, rule in _select_rules(low, digits):
+    squeezed = "".join(low.split()) if digits else low
+    rules = _select_rules(squeezed, digits)  # no rule's gate has a space in it: those of the text are among them
+    for gate, detail, rule in rules:
+        if gate not in low:
+            continue
         for each in _compile(gate, rule).finditer(text):
             if is_real_key(detail, each.group()) and not _is_in_base64(text, each.start()):
                 whole.append(each.span())
                 yield ("secret", each.start(), each.end(), detail)
     if digits:
-        squeezed = "".join(low.split())
-        if len(squeezed) < len(low):
-            yield from _find_broken_keys(text, squeezed, sorted(whole))
+        if rules and len(squeezed) < len(low):
+            yield from _find_broken_keys(text, rules, sorted(whole))
         if ":" in low:
             for token in _TELEGRAM().finditer(text):
                 if is_real_key("Telegram bot token", token.group()):
@@ -162,11 +165,12 @@ _MAX_FOLLOWED = 64
 _MAX_KEY_CHARS = 400
 
 
-def _find_broken_keys(text: str, squeezed: str, whole: list[tuple[int, int]]) -> Iterator[Span]:
+def _find_broken_keys(text: str, rules: list[tuple[str, str, str]], whole: list[tuple[int, int]]) -> Iterator[Span]:
     """Keys whose characters have spaces or newlines between them."""
-    rules = [rule for rule in _select_rules(squeezed, True) if rule[0] not in ("-us", "atlasv1", "/api/webhooks/")]
     followed = 0
     for gate, detail, rule in rules:
+        if gate in ("-us", "atlasv1", "/api/webhooks/"):
+            continue
         for begin in _compile_prefix(gate).finditer(text):
             start = begin.start()
             if (start and text[start - 1].isalnum() and text[start - 1].isascii()) or _is_inside(text, start, whole):

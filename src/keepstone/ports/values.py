@@ -19,9 +19,9 @@ Vector = NDArray[np.float32]
 Matrix = NDArray[np.float32]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Draft:
-    """A record to be written. `vector` is None until it is embedded."""
+    """A record to be written; `vector` and `passages` are filled in once it is embedded, so it is not frozen."""
 
     content: str
     kind: str

@@ -9,15 +9,15 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter, UserDict, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from functools import cache
+from functools import cache, cached_property
 from itertools import combinations
 from typing import Any, Literal, cast, get_args
 
-from keepstone.errors import NotFound, ValidationError
+from keepstone.errors import KeepstoneError, NotFound, ValidationError
 from keepstone.ports.filters import parse
 from keepstone.ports.stores import Embedder, Store
 from keepstone.ports.values import Draft, ListQuery
@@ -28,7 +28,7 @@ from keepstone.recall.supersession import find_replaced
 from keepstone.scope_index.cache import IndexCache
 from keepstone.scope_index.columns import View
 from keepstone.text.lexicon import Lexicon
-from keepstone.text.revisions import load_model
+from keepstone.text.revisions import load_model, tells_change
 from keepstone.text.times import micros, parse_time
 from keepstone.types import MESSAGE, AuditRow, Entity, EntityKind, Page, Record, Scope, ScopeSummary, Version, clean_name
 
@@ -46,6 +46,24 @@ _COPULAS = frozenset("is was has had will isn't wasn't and".split())
 Kind = EntityKind | Literal[""]  # "" where nothing tells
 
 
+class ReplacedByDraft(UserDict[str, float]):
+    """What a statement that was stored may replace, looked up when it is first read: most receipts are never asked. What was
+    forgotten meanwhile is not in it, and it is empty if the memory was closed."""
+
+    def __init__(self, find: Callable[[], dict[str, float]]) -> None:
+        self._find = find
+
+    @cached_property
+    def data(self) -> dict[str, float]:  # type: ignore[override]
+        try:
+            return self._find()
+        except KeepstoneError:
+            return {}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return dict, (self.data,)
+
+
 class ReplacedRecords:
     """Finds what a statement that was just stored, and that reads like a change, may replace."""
 
@@ -54,9 +72,14 @@ class ReplacedRecords:
         self._cache = cache
         self.embedder = embedder
 
-    def find(self, scope: Scope, draft: Draft) -> dict[str, float]:
+    def find(self, scope: Scope, draft: Draft) -> Mapping[str, float]:
         """Ids of earlier records and the probability that the draft replaces each, the surest first."""
+        return ReplacedByDraft(lambda: self._find(scope, draft))
+
+    def _find(self, scope: Scope, draft: Draft) -> dict[str, float]:
         if draft.vector is None or self.embedder is None or self.embedder.id not in load_model().embedders:
+            return {}
+        if not tells_change(draft.content):
             return {}
         view = self._cache.view(scope)
         if not isinstance(view, View):

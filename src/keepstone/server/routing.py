@@ -325,7 +325,7 @@ def describe(verb: Callable[..., Any]) -> str:
 # -- responses ---------------------------------------------------------------------------------------------------------------
 def json_response(value: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
     """A keepstone value as JSON."""
-    return Response(to_json(outline(value), inf_nan_mode="null"), status, headers, "application/json")
+    return Response(to_json(outline(value), inf_nan_mode="null", fallback=dict), status, headers, "application/json")
 
 
 def receipt_response(receipt: Receipt) -> Response:

@@ -42,7 +42,7 @@ _ORDINAL = re.compile(r"\b(\d+)(?:st|nd|rd|th)\b")
 _AMOUNT = re.compile(r"([€$£]) ?(\d[\d,.]*\d|\d)")
 _THOUSANDS = re.compile(r"\d{1,3}(?:,\d{3})+\b")
 _VERSION = re.compile(r"v(?<!\wv)(?=\d)")
-_NAME = re.compile(r"\b(?!User|The\b)[A-Z]\w+")
+_NAME = re.compile(r"[A-Z](?<!\w[A-Z])(?!(?<=U)ser|(?<=T)he\b)\w+")
 _NO_CODE = re.compile(r"(?i)v?[\d.,:]+[a-z]{0,3}(?:-[a-z]+)*|k8s")  # 3pm, 25th, 64GB, v2.1, 3-year-old
 _FRAME_OF_USER = re.compile(r"(?:according to )?(?:the )?(?:user|i|we|they)\b")
 _FRAME_OF_NOTE = re.compile(r"(?:please|note|remember|reminder|fyi|for the|just|by the|btw)\b")

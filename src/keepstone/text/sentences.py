@@ -9,6 +9,7 @@ from keepstone.text.english import ABBREVIATIONS, FINAL_ABBREVIATIONS
 from keepstone.text.patterns import lazy_pattern
 
 _MARKED = lazy_pattern(r"[^.!?\n]*[.!?\n]+|[^.!?\n]+\Z")
+_STOP = lazy_pattern(r"[。！？｡।۔؟.!?…]")
 _END = lazy_pattern(r"[。！？｡।۔؟]+[」』”’）】)]*|[.!?…]+[\"'”’»)\]*_]*(?=\s)")
 _ORDINAL = lazy_pattern(r"\d{1,2}\.\s+(?:[a-zäöü]|Jan|Feb|M[aä]|Apr|Jun|Jul|Aug|Sep|O[ck]t|Nov|De[cz])")
 
@@ -30,7 +31,7 @@ def split_sentences(text: str) -> Iterator[str]:
     ['Dr. Lee is in.', 'Call e.g. at 5.']
     """
     start = 0
-    for end in _END.finditer(text):
+    for end in _END.finditer(text) if _STOP.search(text, 0, len(text) - 1) else ():
         if not _continues(text, end):
             yield text[start : end.end()]
             start = end.end()

@@ -21,7 +21,6 @@ from keepstone.ports.stores import Clock, Embedder, Store
 from keepstone.ports.values import Draft, Limit, Merge, MergeCheck, Pending, Revision, Screening, Vector, Write
 from keepstone.ports.vectors import embed_texts
 from keepstone.text.passages import Passage, embedding_texts, further_passages, passage_number
-from keepstone.text.revisions import tells_change
 from keepstone.text.times import parse_time
 from keepstone.text.words import record_terms
 from keepstone.types import MESSAGE, STEP, Message, Receipt, Record, Scope, clean_name
@@ -134,7 +133,8 @@ class WriteFlow:
                 refused[at] = Receipt("refused", None, 0, (str(error),))
         if refused:
             requests = [request for at, request in enumerate(requests) if at not in refused]
-        drafts = self._embed_drafts([draft for draft, _, _ in screened])
+        drafts = [draft for draft, _, _ in screened]
+        self._embed_drafts(drafts)
         writes = [
             Write(
                 draft,
@@ -146,7 +146,7 @@ class WriteFlow:
                 limits=self._rules.limits.of(draft.source) if limited and not request.made_from else (),
                 screening=screening,
             )
-            for request, draft, (_, key, screening) in zip(requests, drafts, screened, strict=True)
+            for request, (draft, key, screening) in zip(requests, screened, strict=True)
         ]
         step = _BULK_WRITES if bulk else max(1, len(writes))
         receipts = [
@@ -162,10 +162,9 @@ class WriteFlow:
 
     def _with_replaced(self, scope: Scope, draft: Draft, receipt: Receipt) -> Receipt:
         """The receipt of a new statement with what it may replace."""
-        if receipt.action != "added" or draft.kind == MESSAGE or draft.vector is None or not tells_change(draft.content):
+        if receipt.action != "added" or draft.kind == MESSAGE or draft.vector is None:
             return receipt
-        replaced = self._find_replaced(scope, draft)
-        return replace(receipt, may_replace=replaced) if replaced else receipt
+        return replace(receipt, may_replace=self._find_replaced(scope, draft))
 
     def _merge_check(self, request: WriteRequest, draft: Draft) -> MergeCheck | None:
         by_default = bool(self._rules.default_ttl) and request.ttl is None
@@ -232,12 +231,11 @@ class WriteFlow:
         return receipt
 
     # -- vectors --------------------------------------------------------------------------------------------------
-    def _embed_drafts(self, drafts: Sequence[Draft]) -> list[Draft]:
-        """Drafts with their vectors and passages."""
+    def _embed_drafts(self, drafts: Sequence[Draft]) -> None:
+        """Give drafts their vectors and passages."""
         embedded = self._embed_passages([(draft.content, draft.key) for draft in drafts])
-        return [
-            replace(draft, vector=vector, passages=passages) for draft, (vector, passages) in zip(drafts, embedded, strict=True)
-        ]
+        for draft, (vector, passages) in zip(drafts, embedded, strict=True):
+            draft.vector, draft.passages = vector, passages
 
     def _embed_passages(self, texts: Sequence[tuple[str, str | None]]) -> list[tuple[Vector | None, tuple[Passage, ...]]]:
         """Of each (content, key) the vector of its first passage, and the further passages with theirs."""

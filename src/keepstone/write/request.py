@@ -128,9 +128,11 @@ def trust_of(source: str) -> float:
 
 def gist_of(content: str, kind: str, key: str | None) -> bytes | None:
     """What a record's near-duplicates are found by; messages and keyed records have none."""
+    if kind == MESSAGE or key is not None or len(content) > MAX_COMPARED_CHARS:
+        return None
     from keepstone.text.near_duplicates import gist  # 20 ms of word lists that only writing needs
 
-    return None if kind == MESSAGE or key is not None or len(content) > MAX_COMPARED_CHARS else gist(content)
+    return gist(content)
 
 
 def check_content(content: str, most: int = MAX_CONTENT) -> str:

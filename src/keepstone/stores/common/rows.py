@@ -75,7 +75,7 @@ def checked(vector: Vector, dimension: int | None) -> Vector:
         raise EmbedderError("the store is not bound to an embedder, so it cannot take a vector: call bind_embedder first.")
     if vector.shape != (dimension,):
         raise EmbedderError(f"a vector has shape {vector.shape}, the store holds {dimension} dimensions.")
-    if not np.isfinite(vector).all() or not vector.any():
+    if not 0 < float(vector @ vector) < np.inf:
         raise EmbedderError("a vector is zero or has values that are not finite: the embedder is at fault.")
     return vector
 

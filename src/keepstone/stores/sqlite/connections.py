@@ -223,7 +223,7 @@ class Driver:
             with translated(self.path, self._writer):
                 self._writer.execute("BEGIN IMMEDIATE")
                 if len(batch) == 1:
-                    batch[0].result = batch[0].work(SqliteTransaction(self._writer))
+                    batch[0].result = self._work(batch[0])
                 else:
                     for ticket in batch:
                         self._run(ticket)
@@ -244,11 +244,17 @@ class Driver:
             for ticket in batch:
                 ticket.done = True
 
+    def _work(self, ticket: PendingWrite[T]) -> T:
+        transaction = SqliteTransaction(self._writer)
+        result = ticket.work(transaction)
+        transaction.finish()
+        return result
+
     def _run(self, ticket: PendingWrite[Any]) -> None:
         self._writer.execute("SAVEPOINT ticket")
         try:
             with translated(self.path, self._writer):
-                ticket.result = ticket.work(SqliteTransaction(self._writer))
+                ticket.result = self._work(ticket)
         except (StorageFull, StoreDamaged, StoreClosed):
             raise  # affects the whole transaction
         except Exception as error:  # affects this caller only

@@ -5,8 +5,8 @@
 SELECT coalesce(max(number), 0) + 1, (SELECT head FROM chain WHERE tenant = ?) FROM audit
 
 -- name: chain_extend
-INSERT INTO chain (tenant, start, rows, head) VALUES (?, ?, 1, ?)
-ON CONFLICT (tenant) DO UPDATE SET rows = rows + 1, head = excluded.head
+INSERT INTO chain (tenant, start, rows, head) VALUES (?, ?, ?, ?)
+ON CONFLICT (tenant) DO UPDATE SET rows = rows + excluded.rows, head = excluded.head
 
 -- name: chain_of
 SELECT start, rows, head FROM chain WHERE tenant = ?

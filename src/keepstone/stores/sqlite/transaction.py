@@ -30,7 +30,8 @@ class SqliteTransaction:
     def __init__(self, db: apsw.Connection) -> None:
         self.db = db
         self._run = db.execute
-        self._number, self._heads = 0, dict[str, bytes]()  # the last audit entry of this transaction; of each tenant the hash
+        self._number = 0  # of this transaction's last audit entry
+        self._heads: dict[str, tuple[int, int, bytes]] = {}  # of each tenant: its first new entry, how many, the last one's hash
 
     @property
     def writing(self) -> bool:
@@ -80,13 +81,18 @@ class SqliteTransaction:
 
     def next_audit_link(self, tenant: str) -> tuple[int, bytes | None]:
         if tenant in self._heads:
-            return self._number + 1, self._heads[tenant]
+            return self._number + 1, self._heads[tenant][2]
         number, head = self.one("chain_last", (tenant,))
         return number, head
 
     def record_audit_link(self, tenant: str, number: int, hash: bytes) -> None:
-        self._run(sql.texts["chain_extend"], (tenant, number - 1, hash))
-        self._number, self._heads[tenant] = number, hash
+        first, count, _ = self._heads.get(tenant, (number, 0, hash))
+        self._number, self._heads[tenant] = number, (first, count + 1, hash)
+
+    def finish(self) -> None:
+        """Write down where the audit chains end by now."""
+        for tenant, (first, count, hash) in self._heads.items():
+            self._run(sql.texts["chain_extend"], (tenant, first - 1, count, hash))
 
     def switch_tenant(self, tenant: str) -> None:
         """Nothing to do: one file holds all tenants."""
