@@ -8,6 +8,7 @@ import pty
 import signal
 import subprocess
 import sys
+from functools import wraps
 from importlib import import_module
 from pathlib import Path
 
@@ -93,6 +94,7 @@ def test_closed_streams_end_no_command(tmp_path: Path) -> None:
 
 
 def test_ctrl_c_is_130_without_a_traceback(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    @wraps(Memory.list)  # the command's options are made from its signature
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
