@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from keepstone.errors import ValidationError
+from keepstone.maintenance import health_checks
 from keepstone.maintenance.health import CHECKS, WEIGHTS, HealthReport, Item, examine, score
 from keepstone.types import Record, Scope
 
@@ -255,6 +256,14 @@ def test_progress_is_told_after_every_check_and_ends_complete() -> None:
     told: list[tuple[int, int]] = []
     examine([Item("a", "Ana likes tea")], now=NOW, progress=lambda done, total: told.append((done, total)))
     assert told == [(done, len(CHECKS)) for done in range(1, len(CHECKS) + 1)]
+
+
+def test_only_the_last_memories_of_a_user_are_held_against_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = ("The user's flat is on floor 3.", "Ana plays chess in Lisbon.", "The user's flat is on floor 5.")
+    items = [Item(str(number), text) for number, text in enumerate(texts)]
+    assert examine(items, now=NOW).counts["contradictions"] == 2
+    monkeypatch.setattr(health_checks, "_MAX_COMPARED", 2)
+    assert examine(items, now=NOW).counts["contradictions"] == 0
 
 
 def test_progress_is_told_while_a_large_store_is_read() -> None:
