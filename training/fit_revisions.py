@@ -1,12 +1,12 @@
 """Fits how keepstone tells that a later statement replaces an earlier one, on the everyday relations of `relations/`.
 
 Writes `text/lexicons/statement_kinds.tsv` (what a statement does, by its words) and `text/revisions/` (bilinear forms over the
-built-in embedder's vectors, and a logistic model over the features of a pair). Needs numpy only, about two minutes:
+built-in embedder's vectors, and a logistic model over the features of a pair). Needs numpy only, some minutes:
 
     python -m training.fit_revisions
 
-The forms and the kinds are fitted on hand-written texts: `relations/`, `changes.tsv` and `episodes.txt`. The weights of the
-judgement are fitted on the development split of `bench everyday`; the test split is not read.
+The forms and the kinds are fitted on hand-written texts: `relations/`, `changes.tsv` and `episodes.txt`, the forms on `updates/`
+too. The weights of the judgement are fitted on the development split of `bench everyday`; the test split is not read.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import json
 import random
 import re
 from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 
@@ -31,6 +32,7 @@ from keepstone.ports.vectors import embed_texts
 from keepstone.text import revisions
 from keepstone.text.revisions import KINDS, features_of
 from training.relations import Relation, load_relations
+from training.update_rows import UpdateRow, load_updates
 
 Matrix = NDArray[np.float32]
 PEOPLE = (
@@ -43,7 +45,9 @@ _FIELDS = {
     "wishes": "wish", "additions": "addition",
 }  # fmt: skip
 _READ, _READ_TEXTS = 4, 8  # later statements that are looked at for each earlier one, by the reader more
-_RIDGE = 0.5
+_STORE = 40  # pairs that are told by one person
+_RIDGE = 5.0  # of weights of features that are scaled to the same spread
+_OF_WORDS = ("repeated", "denied", "revalued")  # features that are left out where a question tells what is meant
 _START = 4.0  # of the diagonal of a form: the points of two equal vectors before fitting
 
 
@@ -54,10 +58,14 @@ def episodes() -> list[str]:
     return [line for line in lines if line and not line.startswith("#")]
 
 
+def read_rows(name: str) -> list[tuple[str, ...]]:
+    """The rows of a file of this folder."""
+    lines = (Path(__file__).parent / name).read_text(encoding="utf-8").splitlines()
+    return [tuple(line.split("\t")) for line in lines if line and not line.startswith("#")]
+
+
 def changes() -> list[Relation]:
     """Statements that were changed in other words, each as a relation of its own."""
-    lines = (Path(__file__).parent / "changes.tsv").read_text(encoding="utf-8").splitlines()
-    rows = [line.split("\t") for line in lines if line and not line.startswith("#")]
     empty: dict[str, tuple[str, ...]] = {each.name: () for each in fields(Relation)}
     return [
         Relation(
@@ -72,7 +80,7 @@ def changes() -> list[Relation]:
                 "questions": (question,),
             }
         )  # type: ignore[arg-type]
-        for number, (older, newer, question) in enumerate(rows)
+        for number, (older, newer, question) in enumerate(read_rows("changes.tsv"))
     ]
 
 
@@ -181,19 +189,18 @@ class Adam:
 # -- forms over vectors ---------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Examples:
-    """A batch: question, older statement, the one that revises it, its relation, and something else that was said later."""
+    """A batch: question, older statement, the one that revises it, its relation, and something else that was said."""
 
     question: Matrix
     older: Matrix
     newer: Matrix
-    answer: Matrix
     relation: NDArray[np.int64]
     other: Matrix
 
 
 def draw(relations: list[Relation], others: list[str], count: int, chance: random.Random, embedder: Embedder) -> Examples:
     """Examples of random relations."""
-    texts: list[tuple[str, str, str, str, str]] = []
+    texts: list[tuple[str, str, str, str]] = []
     numbers = []
     for _ in range(count):
         number = chance.randrange(len(relations))
@@ -206,24 +213,39 @@ def draw(relations: list[Relation], others: list[str], count: int, chance: rando
         if not relation.about or chance.random() < 0.7:
             person = ""
             question, older = chance.choice(relation.questions), fill(chance.choice(relation.statements), value)
-            answer = chance.choice((older, newer))
         else:
             person = chance.choice(PEOPLE)
             question = fill(chance.choice(relation.questions_about), value, other, person)
             older = fill(chance.choice(relation.about), value, other, person)
             newer = of_person(newer, person, chance)
-            answer = chance.choice((older, newer))
         if relation.past and chance.random() < 0.5:
             kinds = chance.choice((relation.past, relation.wishes, relation.additions or relation.past, relation.about))
             distractor = fill(chance.choice(kinds), chance.choice(relation.values), value, chance.choice(PEOPLE))
         else:
             distractor = chance.choice(others)
-        texts.append((question, older, newer, answer, distractor))
+        texts.append((question, older, newer, distractor))
         numbers.append(number)
     columns = list(zip(*texts, strict=True))
     question_vectors = embed_texts(embedder, columns[0], "query")
-    older, newer, answer, other = (embed_texts(embedder, column) for column in columns[1:])
-    return Examples(question_vectors, older, newer, answer, np.array(numbers), other)
+    older, newer, other = (embed_texts(embedder, column) for column in columns[1:])
+    return Examples(question_vectors, older, newer, np.array(numbers), other)
+
+
+def draw_updates(rows: list[UpdateRow], embedder: Embedder, seed: int) -> Callable[[int], Examples]:
+    """Draws examples of statements that changed in other words."""
+    chance = np.random.default_rng(seed)
+    asked = [embed_texts(embedder, texts, "query") for texts in ([row.question for row in rows], [row.reworded for row in rows])]
+    earlier, later, others = (
+        embed_texts(embedder, texts)
+        for texts in ([row.earlier for row in rows], [row.later for row in rows], [row.not_replacing for row in rows])
+    )
+
+    def draw(count: int) -> Examples:
+        chosen = chance.choice(len(rows), count, replace=False)
+        other = np.concatenate([others[chosen], earlier[chance.choice(len(rows), count)]])
+        return Examples(asked[chance.integers(2)][chosen], earlier[chosen], later[chosen], np.arange(count), other)
+
+    return draw
 
 
 def fit_forms(
@@ -231,13 +253,14 @@ def fit_forms(
 ) -> revisions.RevisionModel:
     """Fit the forms so that a revision has more points than anything else in its batch."""
     chance = random.Random(seed)
+    draw_update = draw_updates(load_updates(), embedder, seed)
     eye = np.eye(embedder.dimension, dtype=np.float32) * _START
-    values = {name: eye.copy() for name in ("question", "statement", "attribute")}
+    values = {name: eye.copy() for name in ("question", "statement")}
     values["common"] = np.zeros(embedder.dimension, dtype=np.float32)
     start = {name: value.copy() for name, value in values.items()}
     adam = Adam(values, 0.02)
     for step in range(steps):
-        batch = draw(relations, others, 256, chance, embedder)
+        batch = draw(relations, others, 256, chance, embedder) if chance.random() < 0.5 else draw_update(256)
         gradients = {name: decay * (value - start[name]) for name, value in values.items()}
         use_question = chance.random() < 0.7
         wanted = batch.older @ values["statement"] + values["common"]
@@ -248,14 +271,11 @@ def fit_forms(
         gradients["common"] += pulled.sum(axis=0)
         if use_question:
             gradients["question"] += batch.question.T @ pulled
-        pulled = _pull(batch.question @ values["attribute"], np.concatenate([batch.answer, batch.other]), batch.relation)
-        gradients["attribute"] += batch.question.T @ pulled
         adam.step(gradients, 1 - step / steps)
     return revisions.RevisionModel(
         frozenset((embedder.id,)),
         values["question"],
         values["statement"],
-        values["attribute"],
         values["common"],
         fit_change(relations, others, embedder),
         {},
@@ -329,7 +349,7 @@ def judged_pairs(person: Person, model: revisions.RevisionModel, embedder: Embed
         for newer, text, logit in zip(best.tolist(), texts, logits, strict=True):
             rival = float(np.delete(alone[:, newer], older).max() - alone[older, newer])
             parts = revisions.VectorPoints(float(points[newer]), float(changes[newer]), rival)
-            rows.append(revisions.pair_features(parts, old, text, question, logit))
+            rows.append(revisions.pair_features(parts, old, text, question, logit, max(logits) - logit))
             labels.append((told[older].id, told[newer].id) in replaced)
 
     if not asked:
@@ -349,28 +369,58 @@ def judged_pairs(person: Person, model: revisions.RevisionModel, embedder: Embed
     return Pairs(np.array(rows), np.array(labels, dtype=np.float64))
 
 
-def fit_judgement(people: list[Pairs]) -> dict[str, float]:
-    """The weights of the features; prints how well weights that were fitted on the other people judge each."""
-    table, target = np.concatenate([each.rows for each in people]), np.concatenate([each.labels for each in people])
+def written_pairs(model: revisions.RevisionModel, embedder: Embedder, reader: Reader | None) -> Pairs:
+    """Pairs of which the later statement contradicts the earlier one, or tells it again, mentions it or is about something near;
+    each among the earlier statements of others."""
+    told = [(*row, False) for name in ("unchanged.tsv", "restated.tsv") for row in read_rows(name)]
+    told += [(row.earlier, row.not_replacing, False) for row in random.Random(7).sample(load_updates(), 400)]
+    told += [(*row, True) for row in read_rows("contradicted.tsv")]
+    random.Random(8).shuffle(told)
+    rows: list[tuple[float, ...]] = []
+    for start in range(0, len(told), _STORE):
+        part = told[start : start + _STORE]
+        older, newer = (embed_texts(embedder, [row[side] for row in part]) for side in (0, 1))
+        points, changes = model.points(None, older, newer), model.change_points(newer)
+        for at, (before, after, _) in enumerate(part):
+            rivals = [point for point, (other, _, _) in zip(points[:, at].tolist(), part, strict=True) if other != before]
+            rival = max(rivals, default=-np.inf) - float(points[at, at])
+            parts = revisions.VectorPoints(float(points[at, at]), float(changes[at]), rival)
+            logit = 0.0 if reader is None else reader.replaces(before, [after])[0]
+            rows.append(revisions.pair_features(parts, before, after, None, logit))
+    return Pairs(np.array(rows), np.array([replaces for _, _, replaces in told], dtype=np.float64))
+
+
+def fit_scaled(table: NDArray[np.float64], target: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The weights of a logistic model whose ridge treats all columns alike."""
+    spread = np.maximum(table.std(axis=0), 0.05)
+    return fit_weights(table / spread, target, _RIDGE) / spread
+
+
+def fit_judgement(people: list[Pairs], also: Pairs | None, left_out: Sequence[str] = ()) -> dict[str, float]:
+    """The weights of the features but for some, with pairs of nobody in particular; prints how well weights that were fitted on
+    the other people judge each."""
+    used = np.array([name not in left_out for name in revisions.FEATURES])
+    people = [Pairs(each.rows * used, each.labels) for each in people]
+    beside = [] if also is None else [also]
     chances = []
     for at, person in enumerate(people):
-        rest = [each for number, each in enumerate(people) if number != at]
-        rows, labels = np.concatenate([each.rows for each in rest]), np.concatenate([each.labels for each in rest])
-        weights = fit_weights(rows, labels, _RIDGE)
+        rest = beside + [each for number, each in enumerate(people) if number != at]
+        weights = fit_scaled(np.concatenate([each.rows for each in rest]), np.concatenate([each.labels for each in rest]))
         chances.append(1 / (1 + np.exp(-person.rows @ weights)))
-    judged = np.concatenate(chances)
+    judged, target = np.concatenate(chances), np.concatenate([each.labels for each in people])
     for threshold in (0.1, 0.2, 0.3, 0.5):
         chosen = judged >= threshold
         precision, found = target[chosen].mean() if chosen.any() else 1.0, target[chosen].sum() / target.sum()
         print(f"  from {threshold}: precision {precision:.3f}, recall {found:.3f}")
-    weights = fit_weights(table, target, _RIDGE)
+    both = people + beside
+    weights = fit_scaled(np.concatenate([each.rows for each in both]), np.concatenate([each.labels for each in both]))
     return {name: round(float(weight), 4) for name, weight in zip(revisions.FEATURES, weights, strict=True)}
 
 
 def main() -> None:
     """Fit everything and write it."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--steps", type=int, default=600, help="batches that the forms are fitted on")
+    parser.add_argument("--steps", type=int, default=1500, help="batches that the forms are fitted on")
     parser.add_argument("--judgement-only", action="store_true", help="keep the forms and kinds that are there")
     options = parser.parse_args()
     embedder = make_embedder("auto")
@@ -390,13 +440,14 @@ def main() -> None:
         asked, read = not name.startswith("un"), reader if name.endswith("_read") else None
         pairs = [judged_pairs(person, model, embedder, asked, read) for person in people]
         print(f"{sum(len(each.labels) for each in pairs)} pairs, {name}:")
-        weights[name] = fit_judgement(pairs)
+        also = None if asked else written_pairs(model, embedder, read)
+        weights[name] = fit_judgement(pairs, also, _OF_WORDS if asked else ())
     write_model(model, weights)
 
 
 def write_model(model: revisions.RevisionModel, weights: dict[str, dict[str, float]]) -> None:
     """Write the forms as int8 and the rest as JSON."""
-    named = [model.of_question, model.of_statement, model.attribute]
+    named = [model.of_question, model.of_statement]
     scales = [float(np.abs(form).max()) / 127 for form in named]
     packed = np.stack([np.round(form / scale).astype(np.int8) for form, scale in zip(named, scales, strict=True)])
     np.save(revisions.FOLDER / "forms.npy", packed)

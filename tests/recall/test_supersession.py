@@ -46,6 +46,9 @@ def ids_of(hits: Recall) -> list[str]:
     ("old", "new", "question"),
     [
         ("I live in Porto.", "We finally moved to Leeds, the boxes are unpacked.", "Where do I live?"),
+        ("I live in Porto.", "We finally moved to Leeds, the boxes are unpacked.", "Where do I live now?"),
+        ("My landlord's name is Meier.", "It is spelled Meyer, not Meier.", "How is my landlord's name spelled?"),
+        ("I eat meat every day.", "I no longer eat meat.", "Do I eat meat?"),
         ("I work for Nordwind.", "I quit my job and work for Siemens now.", "Who do I work for?"),
         ("We have a dog called Moritz.", "Moritz died last night, we buried him in the garden.", "How is our dog Moritz?"),
         ("My phone number is 555 0101.", "I have a new phone number, it's 555 0188.", "What is my phone number?"),
@@ -130,6 +133,29 @@ def test_an_addition_keeps_the_first(memory: Memory) -> None:
     assert {first_id, second_id} <= set(ids_of(hits))
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "question"),
+    [
+        ("I'm with Jonas.", "Jonas and I split up, I moved out.", "Am I still with Jonas?"),
+        ("I take karate lessons.", "Dropped karate, my knees had enough.", "Do I take karate lessons now?"),
+    ],
+)
+def test_a_reader_sees_that_something_is_over(old: str, new: str, question: str) -> None:
+    with Memory.open(":memory:", settings={"reader": "always"}) as memory:
+        old_id, new_id = tell(memory, old, new)
+        hits = memory.recall(question)
+        assert ids_of(hits)[0] == new_id
+        assert [hit.superseded_by for hit in hits if hit.id == old_id] in ([], [new_id])
+
+
+def test_one_more_of_the_same_leaves_the_first_current(memory: Memory) -> None:
+    first_id, second_id = tell(memory, "I have a cat, Mia.", "We got a second cat, Leo.")
+    hits = memory.recall("Which cats do I have?")
+    assert {first_id, second_id} <= set(ids_of(hits))
+    assert not [hit.superseded_by for hit in hits if hit.superseded_by is not None]
+    assert "out of date" not in memory.context("Which cats do I have?")
+
+
 def test_an_embedder_that_the_model_does_not_know_changes_no_order() -> None:
     with Memory.open(":memory:", embedder="none") as memory:
         old_id, _ = tell(memory, "I live in Porto.", "We finally moved to Leeds, the boxes are unpacked.")
@@ -154,6 +180,33 @@ def test_verify_finds_what_was_replaced_in_other_words(memory: Memory) -> None:
     assert set(flags) == {old_id}
     assert new_id in flags[old_id].evidence
     assert "probability" in flags[old_id].reason
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("The library opens at nine.", "The library opens at eleven."),
+        ("Vera hates mushrooms.", "Vera loves mushrooms, she had three helpings."),
+    ],
+)
+def test_verify_finds_what_cannot_both_hold(memory: Memory, old: str, new: str) -> None:
+    old_id, _ = tell(memory, old, new)
+    assert [flag.id for flag in memory.upkeep.verify(dry_run=True).flags if flag.flag == "contradicted"] == [old_id]
+
+
+@pytest.mark.parametrize(
+    ("said", "again"),
+    [
+        ("I live in Porto.", "I live in Porto, close to the river."),
+        ("My car is a red Fiat.", "My red Fiat car was washed today."),
+        ("We have a dog called Moritz.", "Walked our dog Moritz for two hours."),
+        ("I take the bus to work.", "The bus to work was late again."),
+        ("My sister lives in Leeds.", "Visited my sister in Leeds, she lives near the park."),
+    ],
+)
+def test_what_is_told_again_or_mentioned_is_not_contradicted(memory: Memory, said: str, again: str) -> None:
+    tell(memory, said, again)
+    assert not [flag for flag in memory.upkeep.verify(dry_run=True).flags if flag.flag == "contradicted"]
 
 
 def test_statements_are_read_for_what_they_do() -> None:

@@ -21,7 +21,15 @@ from keepstone.recall.candidates import Column, Slots
 from keepstone.recall.features import Features
 from keepstone.recall.question import Question
 from keepstone.scope_index.columns import View
-from keepstone.text.revisions import ReadPair, VectorPoints, find_changes, load_model, revision_probabilities
+from keepstone.text.revisions import (
+    ReadPair,
+    VectorPoints,
+    find_changes,
+    leaves_standing,
+    load_model,
+    read_probabilities,
+    revision_probabilities,
+)
 from keepstone.types import Record
 
 MIN_PROBABILITY = 0.2  # from which a later statement comes before an earlier one
@@ -42,16 +50,15 @@ JudgePairs = Callable[[str, Sequence[str]], Sequence[float]]  # logits that each
 
 class _Limits(NamedTuple):
     """The best hits whose replacements are looked for, the later statements that are read for each, the points by vectors from
-    which one is read, how much it counts that a statement is like a change, and the probability from which it comes first."""
+    which one is read, and how much it counts that a statement is like a change."""
 
     older: int
     newer: int
     min_points: float
     change: float
-    min_probability: float
 
 
-_BY_WORDS, _BY_READER = _Limits(2, 3, 4.0, 0.0, MIN_PROBABILITY), _Limits(1, 8, -4.0, 0.5, 0.25)
+_BY_WORDS, _BY_READER = _Limits(2, 3, 4.0, 0.0), _Limits(1, 8, -4.0, 0.5)
 
 
 class PairReader:
@@ -125,9 +132,15 @@ def supersede(
     positions = sorted({*order[:limit].tolist(), *(position for older, newer, _ in pairs for position in (older, newer))})
     records = dict(zip(positions, fetch(features.slots[positions]), strict=True))
     replacements = _judge(view, question, features, pairs, compared, records, read)
-    if not replacements or _OF_THE_PAST.search(question.text) or question.time is not None:
+    if not replacements or _asks_of_the_past(question):
         return Supersession(order, sums, replacements, records=records)
     return replace(_move(order, sums, replacements), records=records)
+
+
+def _asks_of_the_past(question: Question) -> bool:
+    """Whether a question asks for what held before, or in a period that it names."""
+    time = question.time
+    return _OF_THE_PAST.search(question.text) is not None or (time is not None and (time.is_window or time.order == "earliest"))
 
 
 def find_replaced(
@@ -235,8 +248,11 @@ def _judge(
         for pair in pairs
         if (old := records[pair[0]]) is not None and (new := records[pair[1]]) is not None and _may_replace(old, new, numbers)
     ]
-    changes = None if judge_pairs is not None else find_changes({new for _, _, new, _ in read})
-    readable = read if changes is None else [entry for entry in read if entry[2] in changes]
+    if judge_pairs is None:
+        changes = find_changes({new for _, _, new, _ in read})
+        readable = [entry for entry in read if entry[2] in changes]
+    else:
+        readable = [entry for entry in read if not leaves_standing(entry[1], entry[2])]
     if not readable:
         return {}
     measured = _measure_pairs(view, features, [pair for pair, _, _, _ in readable], compared)
@@ -244,16 +260,11 @@ def _judge(
     if judge_pairs is None:
         probabilities = revision_probabilities(texts, question.text, least=MIN_PROBABILITY)
     else:
-        logits: dict[tuple[str, str], float] = {}
-        for older_text in dict.fromkeys(old for _, old, _ in texts):
-            newer_texts = [new for _, old, new in texts if old == older_text]
-            judged = judge_pairs(older_text, newer_texts)
-            logits |= {(older_text, new): logit for new, logit in zip(newer_texts, judged, strict=True)}
-        probabilities = revision_probabilities(texts, question.text, read=lambda old, new: logits[old, new])
-    least = (_BY_WORDS if judge_pairs is None else _BY_READER).min_probability
+        logits = judge_pairs(texts[0][1], [new for _, _, new in texts])  # they are all of one earlier statement
+        probabilities = read_probabilities(texts, logits, question.text)
     found: dict[int, Replacement] = {}
     for ((older, newer, _), _, _, id), probability in zip(readable, probabilities, strict=True):
-        if probability >= least and (older not in found or found[older].probability < probability):
+        if probability >= MIN_PROBABILITY and (older not in found or found[older].probability < probability):
             said_at = int(view.stated[features.slots[newer]])
             found[older] = Replacement(older, newer, id, said_at, round(probability, 4))
     return found

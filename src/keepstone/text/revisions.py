@@ -46,7 +46,14 @@ _KIN = lazy_pattern(
     r"|aunt|uncle|cousin|niece|nephew|grandm\w+|grandf\w+|grandpa|granddad|granny|nan|grandson|granddaughter|boss|manager"
     r"|colleague|neighbours?|neighbors?|flatmate|roommate|friend|team|godchild|twins|kids|children|in-laws)\b"
 )
-_NUMBER = lazy_pattern(r"\d|\b(?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|half past|noon|midnight)\b")
+_VALUE = lazy_pattern(
+    r"\d+(?:[.,:]\d+)*|\b(?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|\w+teen|\w+ty|hundred|half past|noon"
+    r"|midnight|(?:mon|tues|wednes|thurs|fri|satur|sun)day|january|february|march|april|may|june|july|august|(?:sept|nov|dec)ember"
+    r"|october)(?=s?\b)"
+)
+_DENIAL = lazy_pattern(
+    r"n't\b|\b(?:not|no|never|cannot|none|nobody|nothing|neither|nor|without|hates?|hated|afraid|scared|dislikes?)\b"
+)
 _AFTER_NAME = lazy_pattern(
     r"(?: and [A-Z]\w+)?(?:'s)? (?:is|has|was|lives|works|[a-z]+s|died|moved|got|quit|left|now|sold|passed)\b"
 )
@@ -63,7 +70,8 @@ class StatementReading:
     of_other: bool  # a pronoun of the third person
     kin: frozenset[str]
     subject: str  # the name or relative that it begins with; "" for none
-    numbered: bool
+    values: frozenset[str]  # numbers, days and months
+    denies: bool
 
     def probability(self, *kinds: str) -> float:
         """The probability that it is of one of some kinds."""
@@ -84,7 +92,8 @@ def read_statement(text: str) -> StatementReading:
         of_other=_OTHER.search(lowered) is not None,
         kin=frozenset(_KIN.findall(lowered)),
         subject=_subject(head, names),
-        numbered=_NUMBER.search(lowered) is not None,
+        values=frozenset(_VALUE.findall(lowered)),
+        denies=_DENIAL.search(lowered) is not None,
     )
 
 
@@ -160,6 +169,7 @@ def _subject(text: str, names: frozenset[str]) -> str:
 
 _SPEAKER = lazy_pattern(r"\b(?:i|me|we|us|mine|ours)\b")  # "my brother" alone is of the brother
 _NAMES_SOMEBODY = lazy_pattern(r"\b(?:name is|name's|(?:am|is|are) called|call me)\b", re.IGNORECASE)
+_ONE_MORE = lazy_pattern(r"\b(?:an? (?:second|third|fourth|fifth|extra|additional)|one more)\b", re.IGNORECASE)
 _OF_A_NAME = lazy_pattern(r"\b(?:(?:sur|nick)?names?|named|name's|call(?:s|ed)?|known as)\b", re.IGNORECASE)
 
 # -- two statements -----------------------------------------------------------------------------------------
@@ -174,9 +184,6 @@ FEATURES = (
     "rival",  # points by which the later statement fits another earlier one better
     "change",  # log odds that the later statement tells a change, a correction or an end, by its words
     "end",
-    "addition",
-    "wish",
-    "past",
     "episode",
     "state",  # probability that the earlier one tells a state
     "names",  # both hold a name
@@ -186,14 +193,19 @@ FEATURES = (
     "other_subject",  # the later one begins with a name or relative that the earlier one does not hold
     "other_speaker",  # one is about the speaker, the other about somebody else only
     "pronoun",  # the later one has a pronoun for a person whom the earlier one names
-    "numbers",  # both hold a number
+    "numbers",  # both hold a number, a day or a month
+    "repeated",  # the share of the earlier one's words that are in the later one
+    "denied",  # the share of the words of the one that has fewer, where one of them denies and the other does not
+    "revalued",  # the same where both hold numbers, days or months, and no common one
     "read",  # the reader's logit that the later one replaces the earlier
+    "behind",  # by how much it is below that of another later statement, read with the same earlier one
     "bias",
 )
 MAX_LOGIT = 6.0  # of the reader's judgement that counts
 MIN_CHANGE = 0.5  # probability of a change, a correction or an end from which a statement tells one
 MIN_READ = 0.01  # probability without the reader from which the two texts are read
 _KIND_FEATURES = FEATURES.index("names")  # features before this one are told by vectors and kinds
+_READ_FEATURES = FEATURES.index("read")  # from this one on they need a reader
 _MIN_WORD_CHARS = 4  # of a content word and what is around it, at the least, on average
 _ASKS_NOW = lazy_pattern(
     r"\b(?:now|nowadays|still|currently|current|at the moment|at present|these days|today|any ?more|any longer|yet|lately)\b",
@@ -215,13 +227,11 @@ class VectorPoints(NamedTuple):
 @dataclass(frozen=True)
 class RevisionModel:
     """The fitted forms. `of_question` and `of_statement` take a vector to what a statement that revises it is like (`common` is
-    added), `attribute` a question's vector to what a statement is like that answers it; `change` are the weights of a logistic
-    model of changes, its constant last."""
+    added); `change` are the weights of a logistic model of changes, its constant last."""
 
     embedders: frozenset[str]
     of_question: Points
     of_statement: Points
-    attribute: Points
     common: Points
     change: Points
     weights: dict[str, tuple[float, ...]]  # of the features: asked, asked_read, unasked, unasked_read
@@ -250,7 +260,6 @@ def load_model() -> RevisionModel:
         embedders=frozenset(document["embedders"]),
         of_question=forms[0] * np.float32(scales[0]),
         of_statement=forms[1] * np.float32(scales[1]),
-        attribute=forms[2] * np.float32(scales[2]),
         common=np.array(document["common"], dtype=np.float32),
         change=np.array(document["change"], dtype=np.float32),
         weights={kind: tuple(weights.get(name, 0.0) for name in FEATURES) for kind, weights in document["weights"].items()},
@@ -258,22 +267,28 @@ def load_model() -> RevisionModel:
 
 
 def revision_probabilities(
-    pairs: Iterable[tuple[VectorPoints, str, str]],
-    question: str | None = None,
-    least: float = 0.0,
-    read: ReadPair | None = None,
+    pairs: Iterable[tuple[VectorPoints, str, str]], question: str | None = None, least: float = 0.0
 ) -> list[float]:
     """Of pairs (points, older, newer) the probability that the newer statement replaces the older one; `question`: for those who
-    ask this. A probability that is surely below `least` is given as 0. With a question, `read` judges the texts."""
-    return [_revision_probability(points, older, newer, question, least, read) for points, older, newer in pairs]
+    ask this. A probability that is surely below `least` is given as 0."""
+    return [_revision_probability(points, older, newer, question, least) for points, older, newer in pairs]
 
 
-def _revision_probability(
-    vectors: VectorPoints, older: str, newer: str, question: str | None, least: float = 0.0, read: ReadPair | None = None
-) -> float:
-    if question is not None and read is not None:
-        features = pair_features(vectors, older, newer, question, read(older, newer))
-        return _weigh(load_model().weights["asked_read"], features)
+def read_probabilities(
+    pairs: Sequence[tuple[VectorPoints, str, str]], logits: Sequence[float], question: str | None = None
+) -> list[float]:
+    """The same of pairs whose texts a reader has judged."""
+    weights = load_model().weights["unasked_read" if question is None else "asked_read"]
+    best: dict[str, float] = {}
+    for (_, older, _), logit in zip(pairs, logits, strict=True):
+        best[older] = max(logit, best.get(older, logit))
+    return [
+        _weigh(weights, pair_features(points, older, newer, question, logit, best[older] - logit))
+        for (points, older, newer), logit in zip(pairs, logits, strict=True)
+    ]
+
+
+def _revision_probability(vectors: VectorPoints, older: str, newer: str, question: str | None, least: float = 0.0) -> float:
     kinds = classify_statement(newer)
     if question is not None and _add_changes(kinds) < MIN_CHANGE:
         return 0.0
@@ -295,14 +310,14 @@ def _weigh(weights: tuple[float, ...], features: tuple[float, ...]) -> float:
 def _most(weights: tuple[float, ...], question: str | None, chars: int) -> float:
     """The most that the features after those of `kind_features` can add in texts of so many characters."""
     positive, asked_chars = _positive(weights), 0 if question is None else len(question)
-    most = (1.0, _most_words(chars), _asks_now(question), _most_words(asked_chars), 1.0, 1.0, 1.0, 1.0, 1.0)
+    most = (1.0, _most_words(chars), _asks_now(question), _most_words(asked_chars), *[1.0] * 7)
     return sum(map(mul, positive, most), start=weights[-1])
 
 
 @cache
 def _positive(weights: tuple[float, ...]) -> tuple[float, ...]:
-    """The weights of the features after those of `kind_features`, without the negative ones and the bias."""
-    return tuple(max(0.0, weight) for weight in weights[_KIND_FEATURES:-1])
+    """The weights of the features after those of `kind_features`, without the negative ones, those of a reader and the bias."""
+    return tuple(max(0.0, weight) for weight in weights[_KIND_FEATURES:_READ_FEATURES])
 
 
 @lru_cache(maxsize=64)
@@ -372,15 +387,10 @@ def find_replacements(
 
 def _read_likeliest(judged: list[_Judged], older: Sequence[Told], newer: Sequence[Told], read: ReadPair) -> list[_Judged]:
     """The likeliest pairs, with the probability after their texts were read."""
-    least = min(nlargest(_MAX_PAIRS_READ, (pair[-1] for pair in judged)), default=0.0)
-    weights = load_model().weights["unasked_read"]
-    found = []
-    for old, new, vectors, probability in judged:
-        if probability >= least:
-            before, after = older[old].text, newer[new].text
-            features = pair_features(vectors, before, after, None, read(before, after))
-            found.append((old, new, vectors, _weigh(weights, features)))
-    return found
+    likeliest = nlargest(_MAX_PAIRS_READ, judged, key=lambda pair: pair[-1])
+    texts = [(vectors, older[old].text, newer[new].text) for old, new, vectors, _ in likeliest]
+    probabilities = read_probabilities(texts, [read(before, after) for _, before, after in texts])
+    return [(*pair[:3], probability) for pair, probability in zip(likeliest, probabilities, strict=True)]
 
 
 def tells_change(text: str) -> bool:
@@ -398,25 +408,30 @@ def leaves_standing(older: str, newer: str) -> bool:
     another person, or tells a name where the older one tells something else."""
     if _NAMES_SOMEBODY.search(newer[:_MAX_CHARS]) and not _OF_A_NAME.search(older[:_MAX_CHARS]):
         return True
+    if _ONE_MORE.search(newer[:_MAX_CHARS]) and not _ONE_MORE.search(older[:_MAX_CHARS]):
+        return True
     old, new = read_statement(older), read_statement(newer)
     return new.probability("past", "wish", "addition") > 0.7 or _other_speaker(old, new) or _other_person(old, new, newer)
 
 
 def kind_features(vectors: VectorPoints, older: tuple[float, ...], newer: tuple[float, ...]) -> tuple[float, ...]:
     """The first features of a pair, by its vectors and the kinds of both statements."""
-    _, _, _, end, past, wish, addition, episode = newer
     revising, rival = _add_changes(newer), max(-3.0, min(6.0, vectors.rival))
     odds = math.log((revising + 0.02) / (1.02 - revising))
-    return vectors.points, vectors.change, rival, odds, end, addition, wish, past, episode, older[0]
+    return vectors.points, vectors.change, rival, odds, newer[KINDS.index("end")], newer[KINDS.index("episode")], older[0]
 
 
-def pair_features(vectors: VectorPoints, older: str, newer: str, question: str | None, read: float = 0.0) -> tuple[float, ...]:
-    """The features of a pair, in the order of FEATURES; `read` is the reader's logit."""
+def pair_features(
+    vectors: VectorPoints, older: str, newer: str, question: str | None, read: float = 0.0, behind: float = 0.0
+) -> tuple[float, ...]:
+    """The features of a pair, in the order of FEATURES; `read` is the reader's logit, `behind` how far below the best."""
     old, new = read_statement(older), read_statement(newer)
     asked = None if question is None else read_statement(question)
     shared = (old.words & new.words) - old.names
     asked_words = frozenset() if asked is None else (asked.words & new.words) - asked.names
     known = old.names if asked is None else old.names | asked.names
+    count = len(old.words & new.words)
+    share = count / max(1, min(len(old.words), len(new.words)))
     return (
         *kind_features(vectors, old.kinds, new.kinds),
         float(not known.isdisjoint(new.names)),
@@ -426,8 +441,12 @@ def pair_features(vectors: VectorPoints, older: str, newer: str, question: str |
         float(bool(new.subject) and new.subject not in known | old.kin),
         float(_other_speaker(old, new)),
         float(new.of_other and not new.subject and bool(old.names or old.kin)),
-        float(old.numbered and new.numbered),
+        float(bool(old.values and new.values)),
+        count / max(1, len(old.words)),
+        share * (old.denies is not new.denies),
+        share * (bool(old.values and new.values) and old.values.isdisjoint(new.values)),
         max(-MAX_LOGIT, min(MAX_LOGIT, read)),
+        min(MAX_LOGIT, behind),
         1.0,
     )
 
