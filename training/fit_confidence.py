@@ -66,6 +66,11 @@ class Row:
     def first(self) -> bool:
         return self.right[:1] == (True,)
 
+    @property
+    def bounded(self) -> list[float]:
+        """What the reader says, as far as it counts."""
+        return [min(max(logit, -confidence.MAX_LOGIT), confidence.MAX_LOGIT) for logit in self.read]
+
 
 @dataclass(frozen=True, slots=True)
 class Asked:
@@ -152,10 +157,10 @@ def _lasting(asked: Sequence[Asked]) -> list[Asked]:
     return [each for each in asked if each.kind in ("answerable", "unrelated")]
 
 
-def language_rows() -> list[Row]:
-    """The facts and questions of every language."""
+def language_rows(languages: Iterable[str] = NAMES, reader: Reader | None = None) -> list[Row]:
+    """The facts and questions of languages."""
     rows = []
-    for language in NAMES:
+    for language in languages:
         store = load_language(language, "development")
         asked = [
             Asked(
@@ -168,7 +173,8 @@ def language_rows() -> list[Row]:
             if not each.kind.startswith("update")
         ]
         with Memory.open(":memory:") as memory:
-            rows += ask(memory, tell(memory, ((each.text, each.text, each.said) for each in store.statements)), asked, language)
+            labels = tell(memory, ((each.text, each.text, each.said) for each in store.statements))
+            rows += ask(memory, labels, asked, language, reader=reader)
     return rows
 
 
@@ -280,20 +286,20 @@ def report(rows: Sequence[Row], stores: Iterable[str], title: str) -> None:
 
 
 def fit_reader() -> dict[str, dict[str, float]]:
-    """How much the reader counts beside the own logit, for a hit and for any, with the other weights in force."""
-    rows = [row for row in everyday_rows(Reader()) if row.read]
-    found = _fit_reader(rows)
-    sure = np.concatenate([_judge(part, _fit_reader(rest)) for part, rest in _left_out(rows)])
+    """How much the reader counts beside the own evidence, with the other weights in force."""
+    rows = [row for row in (*everyday_rows(Reader()), *language_rows(["en"], Reader())) if row.read]
+    judged = [_judge(part, _fit_reader(rest)) for part, rest in _left_out(rows)]
+    any, first = (np.concatenate(each) for each in zip(*judged, strict=True))
     kinds = np.array([row.kind for part, _ in _left_out(rows) for row in part])
     own = np.array([row.weight == 1.0 for part, _ in _left_out(rows) for row in part])
     answerable, parts = own & (kinds == "answerable"), ("unrelated", "premise", "attribute")
-    print(
-        "reader, each person left out:", {kind: round(auroc(sure[answerable], sure[own & (kinds == kind)]), 3) for kind in parts}
-    )
-    for level in (0.15, 0.2, 0.25, 0.3, 0.35, 0.4):
-        silent = {kind: round(float((sure[own & (kinds == kind)] < level).mean()), 3) for kind in parts}
-        print(f"  below {level}: {(sure[answerable] < level).mean():.3f} of the answerable; silent: {silent}")
-    return found
+    for name, sure in (("any", any), ("best score", first)):
+        figures = {kind: round(auroc(sure[answerable], sure[own & (kinds == kind)]), 3) for kind in parts}
+        print(f"reader, each person left out: {name}", figures)
+    for level in (0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4):
+        silent = {kind: round(float((any[own & (kinds == kind)] < level).mean()), 3) for kind in parts}
+        print(f"  below {level}: {(any[answerable] < level).mean():.3f} of the answerable; silent: {silent}")
+    return _fit_reader(rows)
 
 
 def _left_out(rows: Sequence[Row]) -> Iterator[tuple[list[Row], list[Row]]]:
@@ -303,34 +309,43 @@ def _left_out(rows: Sequence[Row]) -> Iterator[tuple[list[Row], list[Row]]]:
 
 
 def _fit_reader(rows: Sequence[Row]) -> dict[str, dict[str, float]]:
-    hits = [
-        (own, _bounded(read), right, row.weight)
-        for row in rows
-        for own, read, right in zip(row.logits, row.read, row.right, strict=True)
-    ]
-    found = {"hit": _weights(hits)}
-    best = []
+    """Three models: that a hit answers, that any does, and that the best does."""
+    weight = np.array([row.weight for row in rows])
+    hits = np.array([values for row in rows for values in zip(row.logits, row.bounded, strict=True)])
+    answers = np.array([each for row in rows for each in row.right])
+    hit = fit(hits, answers, np.repeat(weight, [len(row.right) for row in rows]))
+    orders = [np.argsort(-_hit_logits(row, hit), kind="stable") for row in rows]
+    found = np.array([any(row.right[at] for at in order[:FIRST]) for row, order in zip(rows, orders, strict=True)])
+    evidence = np.array([_read_evidence(row, int(order[0])) for row, order in zip(rows, orders, strict=True)])
+    of_any = fit(evidence, found, weight)
+    best = np.array([[_hit_logits(row, hit).max(), np.append(at, 1) @ of_any] for row, at in zip(rows, evidence, strict=True)])
+    first = fit(best, np.array([row.right[order[0]] for row, order in zip(rows, orders, strict=True)]), weight)
+    named = {"hit": (("own", "read"), hit), "any": (confidence.READ_EVIDENCE, of_any), "first": (("hit", "any"), first)}
+    return {
+        part: {name: round(float(value), 4) for name, value in zip((*names, "constant"), values, strict=True)}
+        for part, (names, values) in named.items()
+    }
+
+
+def _hit_logits(row: Row, hit: Values) -> Values:
+    logits: Values = hit[0] * np.array(row.logits) + hit[1] * np.array(row.bounded) + hit[2]
+    return logits
+
+
+def _read_evidence(row: Row, best: int) -> tuple[float, ...]:
+    judged = np.array(row.bounded, dtype=np.float32)
+    return confidence.gather_read_evidence(row.any_logit, judged, row.logits[best], row.bounded[best], row.evidence)
+
+
+def _judge(rows: Sequence[Row], weights: dict[str, dict[str, float]]) -> tuple[Values, Values]:
+    """The probability that any hit answers, and that the best does, of each row."""
+    hit, of_any, first = (np.array([*weights[part].values()]) for part in ("hit", "any", "first"))
+    any, score = [], []
     for row in rows:
-        blended = found["hit"]["own"] * np.array(row.logits) + found["hit"]["read"] * np.array([*map(_bounded, row.read)])
-        first = np.argsort(-blended)[:FIRST]
-        best.append((row.any_logit, _bounded(max(row.read)), any(row.right[at] for at in first), row.weight))
-    return {"any": _weights(best), **found}
-
-
-def _judge(rows: Sequence[Row], weights: dict[str, dict[str, float]]) -> Values:
-    any = weights["any"]
-    logits = [any["own"] * row.any_logit + any["read"] * _bounded(max(row.read)) + any["constant"] for row in rows]
-    return 1 / (1 + np.exp(-np.array(logits)))
-
-
-def _bounded(logit: float) -> float:
-    return min(max(logit, -confidence.MAX_LOGIT), confidence.MAX_LOGIT)
-
-
-def _weights(entries: Sequence[tuple[float, float, bool, float]]) -> dict[str, float]:
-    values = np.array(entries, dtype=np.float64)
-    weights = fit(values[:, :2], values[:, 2] > 0, values[:, 3])
-    return {key: round(float(value), 4) for key, value in zip(("own", "read", "constant"), weights, strict=True)}
+        logits = _hit_logits(row, hit)
+        any.append(float(np.append(_read_evidence(row, int(logits.argmax())), 1) @ of_any))
+        score.append(float(np.array([logits.max(), any[-1], 1]) @ first))
+    return 1 / (1 + np.exp(-np.array(any))), 1 / (1 + np.exp(-np.array(score)))
 
 
 def main() -> None:

@@ -43,6 +43,15 @@ EVIDENCE: Final = (
     "asks",  # the best hit only asks
     "of_user",  # the question is about the user
 )
+# What the model for "a hit answers" reads once a reader has read the first hits.
+READ_EVIDENCE: Final = (
+    "own",  # the logit that a hit answers, without the reader
+    "read",  # the highest logit of the reader
+    "first_own",  # of the hit that is first once it is read: its logit without the reader
+    "first_read",  # the reader's logit of it
+    "unknown_names",
+    "missing_names",
+)
 MAX_LOGIT = 8.0  # of a reader's judgement that counts
 _MAX_WORDS, _MAX_GAP, _FIFTH, _CHANCE_STEP = 10, 6.0, 4, 0.1
 
@@ -94,13 +103,26 @@ class Confidence(NamedTuple):
     def read(self, sums: Column, positions: NDArray[np.int64], read: Column) -> tuple[float, Column]:
         """The same once a reader has judged the candidates at some positions: the probability that any answers, and sums from
         which the scores of all follow. What was not read counts as if the reader had denied it."""
-        any, hit = weights().reader["any"], weights().reader["hit"]
-        judged = np.full(len(sums), -MAX_LOGIT, dtype=np.float32)
+        assert self.evidence is not None
+        any, hit, first = (weights().reader[part] for part in ("any", "hit", "first"))
+        own, judged = self.logits(sums), np.full(len(sums), -MAX_LOGIT, dtype=np.float32)
         judged[positions] = np.minimum(np.maximum(read, -MAX_LOGIT), MAX_LOGIT)
-        any_logit = any["own"] * to_logit(self.any) + any["read"] * float(judged.max()) + any["constant"]
-        logits = hit["own"] * self.logits(sums) + hit["read"] * judged + hit["constant"]
+        logits = hit["own"] * own + hit["read"] * judged + hit["constant"]
+        best = positions[np.argmax(logits[positions])]
+        evidence = gather_read_evidence(to_logit(self.any), judged, float(own[best]), float(judged[best]), self.evidence)
+        any_logit = any["constant"] + sum(any[name] * value for name, value in zip(READ_EVIDENCE, evidence, strict=True))
+        # The best hit's score follows from its own logit and from how sure it is that any answers.
+        logits += first["hit"] * logits[best] + first["any"] * any_logit + first["constant"] - logits[best]
         read_sums: Column = (self.best_sum - (self.first_logit - logits) / self.decay).astype(np.float32)
         return float(_probability(np.array(any_logit))), read_sums
+
+
+def gather_read_evidence(
+    own: float, judged: Column, first_own: float, first_read: float, evidence: NDArray[np.float64]
+) -> tuple[float, ...]:
+    """The values of READ_EVIDENCE: `judged` are the reader's logits, `evidence` is that of the recall without it."""
+    names = (evidence[EVIDENCE.index(name)] for name in READ_EVIDENCE[4:])
+    return own, float(judged.max()), first_own, first_read, *map(float, names)
 
 
 def _probability(logits: NDArray[Any]) -> NDArray[Any]:

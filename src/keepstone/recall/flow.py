@@ -157,10 +157,10 @@ class RecallFlow:
 
     def _share_required(self, query: RecallQuery, question: Question) -> float:
         """How much of the usual confidence a question needs that is read: none where the caller set a threshold; little where it
-        asks for all members or names a time, because the reader judges one text at a time and knows no dates."""
+        asks for all members or names a period, because the reader judges one text at a time and knows no dates."""
         if query.min_similarity is not None or self._min_similarity is not None:
             return 0.0
-        return 0.1 if question.time is not None else 0.4 if question.wants_all else 1.0
+        return 0.05 if window_of(question) is not None else 0.6 if question.wants_all else 1.0
 
     def _rank_and_fetch(self, scope: Scope, query: RecallQuery) -> tuple[Ranking, Positioned]:
         """The ranking of a query and its best hits. A remote store is not asked whether the cached index is current: the stamp

@@ -53,7 +53,7 @@ class Weights:
         self.by_name: dict[str, float] = {name: float(document["weights"][name]) for name in NAMES}
         self.vector = np.array([self.by_name[name] for name in NAMES], dtype=np.float32)
         self.confidence: dict[str, dict[str, dict[str, float]]] = document["confidence"]
-        self.reader: dict[str, dict[str, float]] = document["reader"]  # its judgement beside the own logit, of a hit and of any
+        self.reader: dict[str, dict[str, float]] = document["reader"]  # its judgement beside the own evidence
 
 
 @cache

@@ -19,7 +19,7 @@ from keepstone.recall.supersession import JudgePairs
 from keepstone.text.words import only_asks
 from keepstone.types import Record
 
-MAX_READ_HITS = 20  # the candidates that are read
+MAX_READ_HITS = 12  # the candidates that are read: what answers is hardly ever behind them
 MIN_CONFIDENCE, MIN_READ_CONFIDENCE = 0.1, 0.2  # without a reader and with one, unless the caller or the settings say otherwise
 
 
