@@ -21,6 +21,14 @@ def test_precision_and_recall_on_labelled_sentences() -> None:
     assert all(find_standing(text) == "instruction" for text in SAMPLES["instructions"] if text in found)
 
 
+def test_most_sentences_of_people_who_do_not_know_the_rules_are_found() -> None:
+    given = SAMPLES["everyday_instructions"]
+    found = [text for text in given if find_standing(text)]
+    alarms = [text for text in SAMPLES["everyday_traps"] if find_standing(text)]
+    assert len(found) / len(given) >= 0.8, set(given) - set(found)
+    assert len(alarms) / len(SAMPLES["everyday_traps"]) <= 0.02, alarms
+
+
 def test_one_sentence_among_others_is_enough() -> None:
     assert find_standing("Thanks, the flight is booked. From now on, always pick an aisle seat. Bye!") == "instruction"
     assert find_standing("Thanks, the flight is booked. My boss said: always pick an aisle seat.") == ""

@@ -160,7 +160,7 @@ class RecallFlow:
         asks for all members or names a period, because the reader judges one text at a time and knows no dates."""
         if query.min_similarity is not None or self._min_similarity is not None:
             return 0.0
-        return 0.05 if window_of(question) is not None else 0.6 if question.wants_all else 1.0
+        return 0.05 if window_of(question) is not None else 0.5 if question.wants_all else 1.0
 
     def _rank_and_fetch(self, scope: Scope, query: RecallQuery) -> tuple[Ranking, Positioned]:
         """The ranking of a query and its best hits. A remote store is not asked whether the cached index is current: the stamp

@@ -23,6 +23,10 @@ _MAX_SENTENCES = 40
 _QUOTED = lazy_pattern(r"\"[^\"\n]{12,}\"|“[^”\n]{12,}”|«[^»\n]{12,}»|```.*?```|(?m:^>.*$)", re.DOTALL)
 _QUOTES = lazy_pattern(r"[\"“«`>]")  # every quotation begins with one
 _BRACKETS = lazy_pattern(r"\s*\([^()]*\)")
+_CUES = lazy_pattern(
+    r"\b(?:you|must|should|always|never|only|please|every|each|all|skip|needs?|(?:has|have) to)\b|: (?:no|max|under)|give me|, so ",
+    re.IGNORECASE,
+)  # one of these is in every sentence that the rules can match
 _FIRST_WORDS = lazy_pattern(r"[\w'’-]+")
 
 
@@ -83,18 +87,22 @@ def standing_sentences(text: str) -> list[str]:
     own = _QUOTED.sub(" ", text) if _QUOTES.search(text) else text
     lines = [line.strip(" \t-*•") for line in own.splitlines()]
     sentences = [sentence.strip() for line in lines for sentence in split_sentences(line)]
-    return [each for each in sentences if 3 <= len(each) <= _MAX_SENTENCE_CHARS and not each.endswith("?")]
+    request = _lexicon().patterns["request"]
+    kept = (each for each in sentences if 3 <= len(each) <= _MAX_SENTENCE_CHARS)
+    return [each for each in kept if not each.endswith("?") or request.search(each)]
 
 
 def _classify(sentence: str) -> StandingKind:
     lexicon = _lexicon()
     patterns, words = lexicon.patterns, lexicon.words
+    if patterns["said_rule"].search(sentence) or patterns["request"].search(sentence):
+        return "instruction"
     opening = patterns["opening"].match(sentence)
     plain = sentence[opening.end() :] if opening else sentence
     first, second = ([*_FIRST_WORDS.findall(plain[:60].lower().replace("’", "'"))[:2], "", ""])[:2]
     names: tuple[str, ...] = ()
     if first in words["conditions"]:
-        names = ("conditional", "standing") if first == "in" else ("conditional",)
+        names = ("conditional", "standing") if first in ("in", "unless") else ("conditional",)
     elif first in _STARTS or first in words["verbs"]:
         names = ("standing", "asks", "forbids", "style")
     elif first in words["wishes"]:
@@ -102,6 +110,8 @@ def _classify(sentence: str) -> StandingKind:
     if {first, second} & words["outputs"] or first in ("all", "any", "only"):
         names += ("verbless",)
     is_wish = first in words["wishes"] or second in ("prefers", "wants")
+    if _CUES.search(plain):
+        names += ("rules",)
     if not (names or is_wish) or not second:
         return ""
     plain = _BRACKETS.sub("", plain)
