@@ -34,7 +34,7 @@ from keepstone.recall.fusion import (
 from keepstone.recall.query import RecallQuery
 from keepstone.recall.question import Question, is_plainly_english, parse_question, weigh_world
 from keepstone.recall.ranking import Ranking
-from keepstone.recall.reading import MAX_READ_HITS, Reading
+from keepstone.recall.reading import MAX_READ_HITS, MAX_READ_MESSAGES, Reading
 from keepstone.recall.selection import MAX_RERANKED, bury_last, fit_budget, group_by_subject, rerank
 from keepstone.recall.standing import MAX_STANDING, asks_for_work, choose_standing, raise_standing, rank_in, standing_slots
 from keepstone.recall.supersession import Supersession, supersede
@@ -130,34 +130,37 @@ class RecallFlow:
         whether any of them answers."""
         if not self._reading.takes_part(query, ranking.question) or not len(ranking.order):
             return ranking
-        first = ranking.order[:MAX_READ_HITS]
+        is_message = ranking.view.kinds[ranking.features.slots[ranking.order[0]]] == ranking.view.codes.get(MESSAGE, -1)
+        first = ranking.order[: MAX_READ_MESSAGES if is_message else MAX_READ_HITS]
         fetch = partial(self._fetch_slots, scope, ranking.snapshot, ranking.view)
         fetched = zip(first.tolist(), fetch(ranking.features.slots[first]), strict=True)
         records = [(at, shown[0]) for at, record in fetched if (shown := ranking.show(at, record)) is not None]
         try:
             read = self._reading.read(query, ranking.confidence, ranking.sums, ranking.order, records)
+            required = self._reading.required(query, is_read=True) * self._share_required(query, ranking.question)
+            judged = replace(
+                ranking,
+                sums=read.sums,
+                confidence=ranking.confidence._replace(any=read.confidence),
+                notes=(*ranking.notes, f"a reader judged the first {len(records)} hits"),
+                read=read.logits,
+            )
+            if read.confidence < required:  # nothing is recalled, so it does not matter what replaces what
+                return replace(judged, order=read.order[:0])
             superseded = supersede(
                 ranking.view, ranking.question, ranking.vector, ranking.features, ranking.usable, read.sums, read.order,
                 query.limit, fetch, self._reading.judge_pairs(query.text),
             )  # fmt: skip
         except EmbedderError as error:
             return replace(ranking, order=ranking.passed, notes=(*ranking.notes, f"no reader took part: {error}"))
-        silent = read.confidence < self._reading.required(query, is_read=True) * self._share_required(query, ranking.question)
         kept = {*ranking.passed.tolist(), *(at for at, logit in read.logits.items() if logit > 0), *superseded.moved_up()}
-        order = superseded.order[:0] if silent else superseded.order[np.isin(superseded.order, list(kept))]
-        return replace(
-            ranking,
-            sums=superseded.sums,
-            order=bury_last(ranking.view, ranking.features, order),
-            confidence=ranking.confidence._replace(any=read.confidence),
-            notes=(*ranking.notes, f"a reader judged the first {len(records)} hits"),
-            superseded=superseded,
-            read=read.logits,
-        )
+        order = superseded.order[np.isin(superseded.order, list(kept))]
+        order = bury_last(ranking.view, ranking.features, order)
+        return replace(judged, sums=superseded.sums, order=order, superseded=superseded)
 
     def _share_required(self, query: RecallQuery, question: Question) -> float:
         """How much of the usual confidence a question needs that is read: none where the caller set a threshold; little where it
-        asks for all members or names a period, because the reader judges one text at a time and knows no dates."""
+        asks for a list or names a period, because the reader judges one text at a time and knows no dates."""
         if query.min_similarity is not None or self._min_similarity is not None:
             return 0.0
         return 0.05 if window_of(question) is not None else 0.5 if question.wants_all else 1.0
@@ -191,7 +194,7 @@ class RecallFlow:
     def find_standing(self, scope: Scope, query: RecallQuery) -> tuple[list[Record], set[str]]:
         """The standing instructions and preferences that may apply to a query, in order of precedence; without a query all that
         hold. And the ids of instructions that no longer hold. They do not count as read."""
-        standing = replace(query, standing=True, limit=MAX_STANDING, min_similarity=0.0, max_tokens=None)
+        standing = replace(query, standing=True, limit=MAX_STANDING, min_similarity=0.0, max_tokens=None, read=False)
         return choose_standing(self.search(scope, standing), all_preferences=not query.text.strip())
 
     def history(self, scope: Scope, id: str) -> Sequence[Version]:

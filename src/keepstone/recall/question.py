@@ -36,11 +36,15 @@ _WHEN = re.compile(
     r"|\b(?:what date|(?:what|which) (?:day|month|year)|what time|how long)\b"
 )
 _HOW_MANY = re.compile(r"\b(?:how (?:many|much|old|far|often)|what percentage|what time|total|number of|price|cost)\b")
-_WHOLE = re.compile(
-    r"\W*(?:(?:please|can you|could you|ok|so|and) )*(?:tell me (?:all |everything |something |more )?(?:that you know )?about\b"
+_ASKED_KINDLY = r"\W*(?:(?:please|can you|could you|ok|so|and) )*"
+_OVERVIEW = re.compile(
+    _ASKED_KINDLY + r"(?:tell me (?:all |everything |something |more )?(?:that you know )?about\b"
     r"|what (?:else )?(?:do|did|have) (?:you|we|i) (?:know|remember|told|tell)\b|an overview\b|everything\b"
-    r"|what(?:'s| is) (?:\w+ )?known (?:about|of)\b"
-    r"|(?:list|name|show)(?: me)? (?:all|every|my|our|the)\b|(?:who|what) (?:are|were) (?:all )?(?:my|our|the)\b"
+    r"|what(?:'s| is) (?:\w+ )?known (?:about|of)\b)"
+)
+_LIST = re.compile(
+    _ASKED_KINDLY
+    + r"(?:(?:list|name|show)(?: me)? (?:all|every|my|our|the)\b|(?:who|what) (?:are|were) (?:all )?(?:my|our|the)\b"
     r"|all (?:of )?(?:my|our|the)\b|(?:which|what) (?:\w+ ){0,2}\w+s (?:have|did|do|are|were|am|was)\b)"
 )
 _ABOUT_QUESTIONS = re.compile(r"\b(?:ask(?:s|ed|ing)?|questions?|wonder(?:ed|ing)?|wanted to know)\b")
@@ -82,7 +86,8 @@ class Question:
     wants_number: bool
     time: TimeHint | None
     about_questions: bool = False  # it wants what was asked
-    wants_all: bool = False  # it asks for a list or an overview, so that every member answers
+    wants_overview: bool = False  # it asks for what is known about something
+    wants_all: bool = False  # for that or for a list, so that every member answers
     language: str = ""  # of its words, where that is not English
     world: float = 0.0  # log odds that it asks about the world and not about the user, where the embedder can tell
     time_rarity: float = 1.0  # of the time it names: 0 where every record is as near to it, which then says nothing
@@ -126,6 +131,7 @@ def parse_question(text: str, speakers: Mapping[str, frozenset[int]], now: datet
     names = frozenset[int]().union(*(word.names for word in words))
     language = next((asked.language for asked in spelled if asked.language in CODES), "")
     wants = _read_wants(head, language) if language else _read_english_wants(head)
+    wants_overview = _OVERVIEW.match(head.lower()) is not None
     return Question(
         text=text,
         embedding_text=_without_speakers(text, speakers) if names else text,
@@ -137,7 +143,8 @@ def parse_question(text: str, speakers: Mapping[str, frozenset[int]], now: datet
         wants_number=wants.how_many,
         time=time,
         about_questions=bool(_ABOUT_QUESTIONS.search(head.lower())),
-        wants_all=_WHOLE.match(head.lower()) is not None,
+        wants_overview=wants_overview,
+        wants_all=wants_overview or _LIST.match(head.lower()) is not None,
         language=language,
     )
 

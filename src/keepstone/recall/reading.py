@@ -19,7 +19,7 @@ from keepstone.recall.supersession import JudgePairs
 from keepstone.text.words import only_asks
 from keepstone.types import Record
 
-MAX_READ_HITS = 12  # the candidates that are read: what answers is hardly ever behind them
+MAX_READ_HITS, MAX_READ_MESSAGES = 12, 20  # candidates that are read where the best is a fact, and where it is a message
 MIN_CONFIDENCE, MIN_READ_CONFIDENCE = 0.1, 0.2  # without a reader and with one, unless the caller or the settings say otherwise
 
 
@@ -43,9 +43,10 @@ class Reading:
     min_confidence: float | None
 
     def takes_part(self, query: RecallQuery, question: Question) -> bool:
-        """Whether the reader judges: it knows English questions, and takes its time only where a model call follows."""
+        """Whether the reader judges: it knows English questions with an answer, and takes its time only where a model call
+        follows."""
         wanted = self.reader is not None and (query.read or self.always)
-        return wanted and not question.is_foreign and only_asks(query.text, "")
+        return wanted and not question.is_foreign and not question.wants_overview and only_asks(query.text, "")
 
     def required(self, query: RecallQuery, is_read: bool) -> float:
         """The confidence below which nothing is recalled."""

@@ -24,7 +24,8 @@ _QUOTED = lazy_pattern(r"\"[^\"\n]{12,}\"|“[^”\n]{12,}”|«[^»\n]{12,}»|`
 _QUOTES = lazy_pattern(r"[\"“«`>]")  # every quotation begins with one
 _BRACKETS = lazy_pattern(r"\s*\([^()]*\)")
 _CUES = lazy_pattern(
-    r"\b(?:you|must|should|always|never|only|please|every|each|all|skip|needs?|(?:has|have) to)\b|: (?:no|max|under)|give me|, so ",
+    r"\b(?:you|must|should|always|never|only|please|every|each|all|skip|needs?|(?:has|have) to)\b"
+    r"|: (?:no|max|under)|give me|, so ",
     re.IGNORECASE,
 )  # one of these is in every sentence that the rules can match
 _FIRST_WORDS = lazy_pattern(r"[\w'’-]+")
