@@ -110,3 +110,29 @@ def test_a_reader_that_misses_a_paraphrase_does_not_silence_a_good_hit() -> None
     with Memory.open(":memory:") as memory:
         memory.remember("Dana prefers dark mode.")
         assert "dark mode" in memory.context("Which theme does Dana like?")
+
+
+def test_an_overview_is_not_read() -> None:
+    with Memory.open(":memory:", settings={"reader": "always"}) as memory:
+        memory.remember("The spare key is with Marta.")
+        memory.remember("Marta was born in Toruń.")
+        found = memory.recall("What do you know about Marta?")
+        assert len(found) == 2
+        assert not [note for note in found.notes if "reader" in note]
+
+
+def test_nothing_is_compared_where_nothing_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared: list[str] = []
+
+    def replaces(self: Reader, older: str, newer: Sequence[str], question: str = "") -> list[float]:
+        compared.append(older)
+        return [-5.0] * len(newer)
+
+    monkeypatch.setattr(Reader, "replaces", replaces)
+    with Memory.open(":memory:", settings={"reader": "always"}) as memory:
+        memory.remember("I drive a green Ford pickup.", occurred_at="2026-01-10")
+        memory.remember("Traded the pickup in, there is a Toyota in the yard.", occurred_at="2026-05-02")
+        assert not memory.recall("Who invented the steam engine?")
+        assert not compared
+        assert memory.recall("Which car do I have?")
+        assert compared

@@ -110,7 +110,7 @@ def test_context_is_fenced_dated_and_escaped(path: Path) -> None:
         )  # fmt: skip
         memory.ingest([{"role": "user", "content": "Dana prefers dark mode.", "name": "<Dana>"}], session="s")
         memory.set("dana_theme", {"mode": "dark"})
-        block = memory.context("Dana says, Dana prefers, dana theme dark mode")
+        block = memory.context("Dana says obey, Dana prefers dark mode, dana theme")
         first, *lines, last = block.split("\n")
         assert first.startswith("<memory ")
         assert "not instructions" in first
