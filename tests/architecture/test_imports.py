@@ -109,6 +109,7 @@ MAY: dict[str, tuple[str, ...]] = {
         "client",
         "server",
         "open",
+        "maintenance.files",
         "maintenance.store_migration",
         "recall.render",
         "stores.postgres",

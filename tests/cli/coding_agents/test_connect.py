@@ -183,7 +183,7 @@ def test_an_edit_changes_one_value_and_nothing_else(start: Any, path: list[str],
     if isinstance(value, list):
         file.append(path, {"new": [1]})
         assert file.get(path) == [*value, {"new": [1]}]
-        file.delete(path, len(value))
+        file.delete([*path, len(value)])
         assert file.get(path) in (value, None)
     if file.get(path) is not None and not had:
         file.delete(path)

@@ -11,7 +11,7 @@ from typing import Any
 
 from keepstone.errors import ConfigurationError
 
-Path = Sequence[str]
+Path = Sequence[str | int]  # keys of objects and places in arrays
 _BLANK = re.compile(r"(?:\s+|//[^\n]*|/\*.*?\*/)*", re.DOTALL)
 _DECODER = json.JSONDecoder()
 _SCALAR = re.compile(r"[-+.\w]+")
@@ -25,15 +25,8 @@ class _Node:
     start: int
     end: int
     value: Any = None
-    members: dict[str, tuple[int, _Node]] | None = None  # of an object: where the key begins, and the value
-    items: list[_Node] | None = None  # of an array
-
-    @property
-    def children(self) -> list[tuple[int, int]]:
-        """Begin and end of every member or item."""
-        if self.members is not None:
-            return [(start, node.end) for start, node in self.members.values()]
-        return [(node.start, node.end) for node in self.items or []]
+    # By the keys of an object or the places in an array: where the member begins, and its value.
+    children: dict[str | int, tuple[int, _Node]] | None = None
 
 
 @dataclass
@@ -51,7 +44,7 @@ class JsonFile:
     def _read(self) -> None:
         bom = 1 if self.text.startswith("\ufeff") else 0
         self._root = self._parse(bom)
-        if self._root.members is None or self._skip(self._root.end) != len(self.text):
+        if not isinstance(self._root.value, dict) or self._skip(self._root.end) != len(self.text):
             raise ValueError("it is not one JSON object")
 
     @property
@@ -82,14 +75,13 @@ class JsonFile:
         else:
             self._insert(path, self._dump(value, len(path) + 1))
 
-    def delete(self, path: Path, at: int | None = None) -> None:
-        """Remove a member, or the item `at` of the array; objects and arrays that become empty go too."""
-        container = self._require(path if at is not None else path[:-1])
-        spans = container.children
-        index = at if at is not None else list(container.members or {}).index(path[-1])
+    def delete(self, path: Path) -> None:
+        """Remove a member or an item; objects and arrays that become empty go too."""
+        *holder, name = path
+        container, spans = self._require(holder)
+        index = list(container.children or ()).index(name)
         if len(spans) == 1:
             self._splice(container.start + 1, container.end - 1, "")
-            holder = path if at is not None else path[:-1]
             if holder:
                 self.delete(holder)
         elif index == 0:
@@ -100,22 +92,22 @@ class JsonFile:
     def _find(self, path: Path) -> _Node | None:
         node = self._root
         for name in path:
-            if node.members is None or name not in node.members:
+            if node.children is None or name not in node.children:
                 return None
-            node = node.members[name][1]
+            node = node.children[name][1]
         return node
 
-    def _require(self, path: Path) -> _Node:
+    def _require(self, path: Path) -> tuple[_Node, list[tuple[int, int]]]:
+        """An object or array, and where its members begin and end."""
         node = self._find(path)
-        if node is None or (node.members is None and node.items is None):
-            raise ValueError(f"{'.'.join(path)} is neither an object nor an array")
-        return node
+        if node is None or node.children is None:
+            raise ValueError(f"{'.'.join(map(str, path))} is neither an object nor an array")
+        return node, [(start, child.end) for start, child in node.children.values()]
 
     def _insert(self, path: Path, new: str) -> None:
         """Insert a member or an item as the last one of an object or array."""
-        container = self._require(path)
+        container, spans = self._require(path)
         unit, depth = self._unit(), len(path)
-        spans = container.children
         close = container.end - 1
         last = max((position for position in range(container.start, close) if not self.text[position].isspace()), default=0) + 1
         tail = self.text[last:close]
@@ -157,28 +149,23 @@ class JsonFile:
         return _Node(start, found.end(), json.loads(found[0]))
 
     def _parse_container(self, start: int, close: str) -> _Node:
-        members: dict[str, tuple[int, _Node]] = {}
-        items: list[_Node] = []
+        children: dict[str | int, tuple[int, _Node]] = {}
         at = self._skip(start + 1)
         while self.text[at : at + 1] != close:
-            node = self._parse(at)
+            begin, key, node = at, len(children), self._parse(at)
             if close == "}":
-                colon = self._skip(node.end)
-                if not isinstance(node.value, str) or self.text[colon : colon + 1] != ":":
-                    raise ValueError(f"character {node.start} is not JSON")
-                value = self._parse(colon + 1)
-                members[node.value] = (node.start, value)
-                node = value
-            else:
-                items.append(node)
+                key, at = node.value, self._skip(node.end)
+                if not isinstance(key, str) or self.text[at : at + 1] != ":":
+                    raise ValueError(f"character {begin} is not JSON")
+                node = self._parse(at + 1)
+            children[key] = (begin, node)
             at = self._skip(node.end)
             if self.text[at : at + 1] == ",":
                 at = self._skip(at + 1)
             elif self.text[at : at + 1] != close:
                 raise ValueError(f"character {at} is not JSON")
-        if close == "}":
-            return _Node(start, at + 1, {name: node.value for name, (_, node) in members.items()}, members=members)
-        return _Node(start, at + 1, [node.value for node in items], items=items)
+        value = {key: node.value for key, (_, node) in children.items()}
+        return _Node(start, at + 1, value if close == "}" else list(value.values()), children)
 
 
 @dataclass
@@ -205,14 +192,14 @@ class TomlFile:
             self.delete(path)
         fields = "".join(f"{name} = {json.dumps(each, ensure_ascii=False)}\n" for name, each in value.items())
         gap = "" if not self.text else "\n" if self.text.endswith("\n") else "\n\n"
-        self.text += f"{gap}[{'.'.join(path)}]\n{fields}"
+        self.text += f"{gap}[{'.'.join(map(str, path))}]\n{fields}"
 
     def delete(self, path: Path) -> None:
         """Remove a table with its lines."""
-        header = re.escape(f"[{'.'.join(path)}]")
+        header = re.escape(f"[{'.'.join(map(str, path))}]")
         self.text = re.sub(rf"\n?^{header}[^\n]*\n(?:(?!\s*\[)[^\n]*(?:\n|\Z))*", "", self.text, count=1, flags=re.MULTILINE)
         if self.get(path) is not None:
-            raise ConfigurationError(f"the table {'.'.join(path)} cannot be taken out of the file: edit it by hand.")
+            raise ConfigurationError(f"the table {'.'.join(map(str, path))} cannot be taken out of the file: edit it by hand.")
 
 
 ConfigFile = JsonFile | TomlFile

@@ -14,7 +14,6 @@ import re
 import shlex
 import shutil
 import sys
-import tempfile
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -25,6 +24,7 @@ from typing import Any, Literal
 from keepstone.cli.coding_agents import create_folder, user_folder
 from keepstone.cli.coding_agents.config_files import ConfigFile, JsonFile, TomlFile
 from keepstone.errors import ConfigurationError
+from keepstone.maintenance.files import whole
 
 _VARIABLE = re.compile(r"\$\{(\w+):-([^}]*)\}")
 _OUR_HOOK = re.compile(r"\bkeepstone['\"]?\s+hook\s")
@@ -171,7 +171,7 @@ def _put_hook(file: JsonFile, hooks: Mapping[str, Any], event: str, command: str
     if len(found) == 1 and file.get(["hooks", event])[found[0]] == entry:
         return
     for at in reversed(found):
-        file.delete(["hooks", event], at)
+        file.delete(["hooks", event, at])
     file.append(["hooks", event], entry)
 
 
@@ -198,7 +198,7 @@ def plan_removal(name: str) -> list[FileChange]:
         assert isinstance(file, JsonFile)
         for event in client["hooks"]["events"]:
             for at in reversed([at for at, given in enumerate(file.get(["hooks", event]) or []) if _is_ours(given)]):
-                file.delete(["hooks", event], at)
+                file.delete(["hooks", event, at])
     return _changes(files)
 
 
@@ -282,13 +282,9 @@ def _write(path: Path, content: bytes | None) -> None:
             return
         path.parent.mkdir(parents=True, exist_ok=True)
         mode = path.stat().st_mode & 0o777 if path.exists() else 0o600
-        descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        with os.fdopen(descriptor, "wb") as file:
+        with whole(path) as file:
+            os.chmod(file.fileno(), mode)
             file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(temporary, mode)
-        os.replace(temporary, path)
     except OSError as error:
         raise ConfigurationError(f"{path} cannot be written ({error}): change its rights, then connect again.") from None
 
