@@ -5,7 +5,7 @@ evicts keys itself. A lookup returns the token, and `keep` stores a window only 
 read before a clear is never stored after it. The hash expires as a whole, `ttl` seconds after it was created. Copies that Redis
 makes itself (files, replicas) are out of reach.
 
-A window that JSON would change is not kept, and one of another version is not read: both only cost a read of the store.
+A window that JSON cannot hold is not kept, and one of another version is not read: both only cost a read of the store.
 """
 
 from __future__ import annotations
@@ -48,37 +48,24 @@ class _Connection:
 
     def __init__(self, client: Any) -> None:
         self.client = client
-        self.lock = threading.Lock()
         self.closed = False
         self.outage: str | None = None
+        self.retry_at = 0.0
         self.refusals: dict[str, str] = {}  # by verb
         self.pending_clears: set[str] = set()
         self.lookup = threading.local()  # .key and .token of this thread's last lookup
-        self._retry_at = 0.0
-        self._retrying = False
 
-    def enter(self) -> bool:
+    def may_send(self) -> bool:
         """Whether the caller may send a request."""
-        with self.lock:
-            if self.outage is None or self.closed:
-                return not self.closed
-            if self._retrying or time.monotonic() < self._retry_at:
-                return False
-            self._retrying = True
-            return True
-
-    def leave(self, outage: str | None) -> None:
-        with self.lock:
-            self.outage, self._retrying = outage, False
-            self._retry_at = time.monotonic() + _RETRY_SECONDS
+        if self.closed or (self.outage is not None and time.monotonic() < self.retry_at):
+            return False
+        self.retry_at = time.monotonic() + _RETRY_SECONDS  # for other threads, while this one tries
+        return True
 
     def send_pending_clears(self) -> None:
-        with self.lock:
-            keys = tuple(self.pending_clears)
-        if keys:
+        if keys := tuple(self.pending_clears.copy()):
             self.client.delete(*keys)
-            with self.lock:
-                self.pending_clears.difference_update(keys)
+            self.pending_clears.difference_update(keys)
 
 
 class RedisBuffer(LimitedBuffer):
@@ -88,13 +75,7 @@ class RedisBuffer(LimitedBuffer):
         self, url: str, *, bound: int = 200, ttl: float = 3600.0, space: str = "keepstone", timeout: float = 0.25
     ) -> None:
         super().__init__(bound, ttl)
-        if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not 0 < timeout <= 60:
-            raise ConfigurationError(f"timeout {timeout!r:.40} is not usable: give more than 0 and at most 60 seconds.")
-        if not isinstance(space, str) or not space.strip():
-            raise ConfigurationError(
-                f"space {space!r:.40} is not usable: give the text that every key of this buffer begins with."
-            )
-        self._options = _connection_options(url, float(timeout))
+        self._options = _connection_options(url, timeout)
         self._space = space
         self._connection = self._connect()
         reset_after_fork(self._reset)
@@ -140,7 +121,7 @@ class RedisBuffer(LimitedBuffer):
             token = lookup.token
         try:
             data = pack_window(scope, window) if len(window.messages) <= self.bound else b""
-        except Unpackable:
+        except _NOT_JSON:
             data = b""
         if len(data) > _MAX_WINDOW_BYTES:
             data = b""
@@ -151,10 +132,8 @@ class RedisBuffer(LimitedBuffer):
         connection, key = self._connection, self._key(scope)
         connection.lookup.key = None
         done = self._request("clear", lambda client: client.delete(key) is not None, False)
-        if not done and not connection.closed:
-            with connection.lock:
-                if len(connection.pending_clears) < _MAX_PENDING_CLEARS:
-                    connection.pending_clears.add(key)
+        if not done and not connection.closed and len(connection.pending_clears) < _MAX_PENDING_CLEARS:
+            connection.pending_clears.add(key)
         return done
 
     def close(self) -> None:
@@ -169,22 +148,21 @@ class RedisBuffer(LimitedBuffer):
         from redis.exceptions import RedisError, ResponseError
 
         connection = self._connection
-        if not connection.enter():
+        if not connection.may_send():
             return default
-        outage = connection.outage
         try:
             connection.send_pending_clears()
             response = send(connection.client)
-            outage = None
+            connection.outage = None
             connection.refusals.pop(verb, None)
             return response
         except ResponseError as error:  # it runs and refuses
-            outage, connection.refusals[verb] = None, self._describe_refusal(error)
+            connection.outage, connection.refusals[verb] = None, self._describe_refusal(error)
         except (RedisError, OSError, *_PROTOCOL_ERRORS) as error:
-            outage = f"{self.name} does not answer ({self._error_text(error)}); the next attempt is in {_RETRY_SECONDS:g} s"
+            connection.retry_at = time.monotonic() + _RETRY_SECONDS
+            problem = f"{self.name} does not answer ({self._error_text(error)})"
+            connection.outage = f"{problem}; the next attempt is in {_RETRY_SECONDS:g} s"
             connection.client.connection_pool.disconnect(inuse_connections=False)
-        finally:
-            connection.leave(outage)
         return default
 
     def _describe_refusal(self, error: Exception) -> str:
@@ -283,21 +261,14 @@ FIELDS = (  # of a Record, in its order, without the scope
 )  # fmt: skip
 _TIME_COLUMNS = range(FIELDS.index("occurred_at"), FIELDS.index("last_accessed_at") + 1)
 _field_values = attrgetter(*FIELDS)
-_JSON_SCALARS = (str, int, float, bool, type(None))
-
-
-class Unpackable(ValueError):
-    """A window that JSON would change."""
+_NOT_JSON = (ValueError, TypeError, RecursionError)  # raised for a window that JSON cannot hold
 
 
 def pack_window(scope: Scope, window: Window) -> bytes:
-    """A window of a scope as compact JSON; Unpackable if JSON would change it."""
-    try:
-        turns = [[sequence, *_encode_record(scope, record)] for sequence, record in window.messages]
-        document = [VERSION, _scope_names(scope), window.number, window.complete, turns]
-        return json.dumps(document, ensure_ascii=False, separators=(",", ":"), allow_nan=False, check_circular=False).encode()
-    except (ValueError, TypeError, RecursionError) as error:
-        raise Unpackable(str(error)) from None
+    """A window of a scope as compact JSON."""
+    turns = [[sequence, *_encode_record(record)] for sequence, record in window.messages]
+    document = [VERSION, _scope_names(scope), window.number, window.complete, turns]
+    return json.dumps(document, ensure_ascii=False, separators=(",", ":"), allow_nan=False, check_circular=False).encode()
 
 
 def unpack_window(scope: Scope, data: bytes) -> Window | None:
@@ -308,7 +279,7 @@ def unpack_window(scope: Scope, data: bytes) -> Window | None:
             return None
         _, _, number, whole, turns = document
         times: dict[int, datetime] = {}
-        return Window(_require(int, number), tuple(_decode_turn(scope, row, times) for row in turns), _require(bool, whole))
+        return Window(number, tuple(_decode_turn(scope, row, times) for row in turns), whole)
     except (ValueError, TypeError, OverflowError, RecursionError):
         return None
 
@@ -317,30 +288,12 @@ def _scope_names(scope: Scope) -> list[str]:
     return [scope.tenant, scope.agent, scope.user]
 
 
-def _encode_record(scope: Scope, record: Record) -> list[Any]:
-    if record.scope != scope:
-        raise Unpackable("a message is of another scope")
-    _check_json(record.metadata)
-    _check_json(list(record.blocks or ()))
+def _encode_record(record: Record) -> list[Any]:
     row = list(_field_values(record))
     for column in _TIME_COLUMNS:
         if row[column] is not None:
             row[column] = micros(row[column])
     return row
-
-
-def _check_json(value: Any) -> None:
-    """Raise Unpackable for a value that JSON would change: a tuple, a key that is not a string."""
-    if type(value) is dict:
-        for key, inner in value.items():
-            if type(key) is not str:
-                raise Unpackable(f"a key is of type {type(key).__name__}")
-            _check_json(inner)
-    elif type(value) is list:
-        for inner in value:
-            _check_json(inner)
-    elif type(value) not in _JSON_SCALARS:
-        raise Unpackable(f"a value is of type {type(value).__name__}")
 
 
 def _decode_turn(scope: Scope, row: Sequence[Any], times: dict[int, datetime]) -> tuple[int, Record]:
@@ -352,16 +305,10 @@ def _decode_turn(scope: Scope, row: Sequence[Any], times: dict[int, datetime]) -
             values[column] = times.get(values[column]) or _decode_time(values[column], times)
     parents, embedded, blocks, sensitive = values[-4:]
     values[-4:] = tuple(parents), embedded, None if blocks is None else tuple(blocks), tuple(sensitive)
-    return _require(int, sequence), Record(values[0], scope, *values[1:])
+    return sequence, Record(values[0], scope, *values[1:])
 
 
 def _decode_time(value: int, times: dict[int, datetime]) -> datetime:
     """A time, cached: most times of a window are equal, and decoding them is most of the work."""
-    times[value] = instant(_require(int, value))
+    times[value] = instant(value)
     return times[value]
-
-
-def _require(kind: type[Any], value: Any) -> Any:
-    if type(value) is not kind:
-        raise TypeError(f"{kind.__name__} expected")
-    return value

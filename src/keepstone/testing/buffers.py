@@ -58,7 +58,7 @@ class BufferContract:
         assert buffer.problem is None
 
     def test_what_cannot_be_kept_exactly_is_not_kept(self, buffer: Buffer) -> None:
-        odd = ({"a": (1, 2)}, {1: "a"}, {"a": float("nan")}, {"a": b"bytes"}, {"a": "\ud800"})
+        odd = ({"a": float("nan")}, {"a": b"bytes"}, {"a": "\ud800"})
         for metadata in odd:
             kept = Window(9, ((3, said("hello", metadata=metadata)),), True)
             buffer.put(HOME, "s", kept)
