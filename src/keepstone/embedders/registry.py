@@ -6,6 +6,7 @@ import difflib
 import re
 from collections.abc import Callable
 from functools import cache
+from importlib import import_module
 from typing import Any, cast
 
 from keepstone.embedders.function import FunctionEmbedder
@@ -30,57 +31,33 @@ def _english() -> Embedder:
     return StaticEmbedder(ENGLISH_FOLDER)
 
 
+def _load(module: str, name: str) -> Any:
+    """A class of embedders, whose module is only loaded where it is used."""
+    return getattr(import_module(f"keepstone.embedders.{module}"), name)
+
+
 def _minilm(where: str = "") -> Embedder:
-    from keepstone.embedders.minilm import MiniLMEmbedder  # only loaded where it is used
-
-    return MiniLMEmbedder(where)
-
-
-def _multilingual() -> Embedder:
-    from keepstone.embedders.multilingual import MultilingualEmbedder
-
-    return MultilingualEmbedder()
-
-
-def _sentence_transformers(name: str) -> Embedder:
-    from keepstone.embedders.sentence_transformers import SentenceTransformersEmbedder
-
-    return SentenceTransformersEmbedder(name)
-
-
-def _voyage(rest: str, environment: Environment) -> Embedder:
-    from keepstone.embedders.voyage import VoyageEmbedder
-
-    name, dimension, address = _split_spec(rest)
-    return VoyageEmbedder(name, api_key=environment(VoyageEmbedder.variable), base_url=address, dimension=dimension)
-
-
-def _openai(rest: str, environment: Environment) -> Embedder:
-    from keepstone.embedders.openai import OpenAIEmbedder
-
-    name, dimension, address = _split_spec(rest)
-    address = address or environment("OPENAI_BASE_URL")
-    return OpenAIEmbedder(name, api_key=environment(OpenAIEmbedder.variable), base_url=address, dimension=dimension)
-
-
-def _ollama(rest: str, environment: Environment) -> Embedder:
-    from keepstone.embedders.openai import OpenAIEmbedder
-
-    name, dimension, address = _split_spec(rest)  # Ollama needs no key, and must not get that of OpenAI
-    return OpenAIEmbedder(name, base_url=address or OLLAMA_URL, dimension=dimension)
+    return cast(Embedder, _load("minilm", "MiniLMEmbedder")(where))
 
 
 _BY_NAME: dict[str, Callable[[], Embedder | None]] = {
     "auto": _static,
     "minilm": _minilm,
-    "multilingual": _multilingual,
+    "multilingual": lambda: cast(Embedder, _load("multilingual", "MultilingualEmbedder")()),
     "none": lambda: None,
     "static": _static,
     ENGLISH_EMBEDDER: _english,
 }
 # Names that are followed by ":" and a folder or a model.
-_BY_FOLDER: dict[str, Callable[[str], Embedder]] = {"minilm": _minilm, "sentence-transformers": _sentence_transformers}
-_HOSTED: dict[str, Callable[[str, Environment], Embedder]] = {"ollama": _ollama, "openai": _openai, "voyage": _voyage}
+_BY_FOLDER: dict[str, Callable[[str], Embedder]] = {
+    "minilm": _minilm,
+    "sentence-transformers": lambda name: cast(Embedder, _load("sentence_transformers", "SentenceTransformersEmbedder")(name)),
+}
+_HOSTED = {
+    "ollama": ("openai", "OpenAIEmbedder"),
+    "openai": ("openai", "OpenAIEmbedder"),
+    "voyage": ("voyage", "VoyageEmbedder"),
+}
 _PATTERNS = (
     "minilm:FOLDER, ollama:NAME, openai:NAME, openai:NAME@http://host:port/v1, sentence-transformers:NAME_OR_FOLDER, voyage:NAME"
 )
@@ -118,9 +95,7 @@ def _embedder_by_name(spec: str, environment: Environment) -> Embedder | None:
     kind, colon, rest = (part.strip() for part in spec.partition(":"))
     kind = kind.lower()
     if kind in _HOSTED:
-        if not _split_spec(rest)[0]:
-            raise ConfigurationError(f"The embedder {kind!r} names no model: write {kind}:NAME with a name of the provider.")
-        return _HOSTED[kind](rest, environment)
+        return _hosted(kind, rest, environment)
     if kind in _BY_FOLDER and (colon or kind not in _BY_NAME):
         if not rest:
             alone = f", or {kind!r} alone" if kind in _BY_NAME else " or a model's name"
@@ -134,6 +109,18 @@ def _embedder_by_name(spec: str, environment: Environment) -> Embedder | None:
     guess = f" Did you mean {near[0]!r}?" if near and near[0] != kind else ""
     known = f"{', '.join(names())}, {_PATTERNS}"
     raise ConfigurationError(f"There is no embedder named {label!r}.{guess} The names are: {known}.")
+
+
+def _hosted(kind: str, rest: str, environment: Environment) -> Embedder:
+    name, dimension, address = _split_spec(rest)
+    if not name:
+        raise ConfigurationError(f"The embedder {kind!r} names no model: write {kind}:NAME with a name of the provider.")
+    hosted = _load(*_HOSTED[kind])
+    if kind == "openai":
+        address = address or environment("OPENAI_BASE_URL")
+    # Ollama needs no key, and must not get that of OpenAI.
+    key, address = (None, address or OLLAMA_URL) if kind == "ollama" else (environment(hosted.variable), address)
+    return cast(Embedder, hosted(name, api_key=key, base_url=address, dimension=dimension))
 
 
 def _split_spec(rest: str) -> tuple[str, int | None, str | None]:

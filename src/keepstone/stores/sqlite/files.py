@@ -110,37 +110,37 @@ def _check_header(path: Path, encrypted: bool) -> None:
 
 def create(path: Path, build: Callable[[Path], None]) -> bool:
     """Build a new store beside `path` and move it there whole; False if another process was first: theirs stays."""
-    draft = path.with_name(f".{path.name[:200]}.{secrets.token_hex(6)}.new")
-    _sweep(path)
     try:
-        os.close(
-            os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        )  # memories are their owner's; the log takes this mode
-        build(draft)
-        _place(draft, path)
-        _sync_folder(path.parent)
+        with _draft(path) as draft:
+            build(draft)
+            _place(draft, path)
         return True
     except FileExistsError:
         return False
     except PermissionError as error:
         raise StoreError(f"cannot create {path}: {error.strerror}: choose a path that can be written.") from None
-    finally:
-        for leftover in (draft, Path(f"{draft}-wal"), Path(f"{draft}-shm"), Path(f"{draft}-journal")):
-            leftover.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager
 def replacing(path: Path) -> Iterator[Path]:
     """A draft to write, with the mode of the file that it replaces once it is whole and on disk."""
-    draft = path.with_name(f".{path.name[:200]}.{secrets.token_hex(6)}.new")
-    _sweep(path)
-    try:
-        os.close(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+    with _draft(path) as draft:
         yield draft
         os.chmod(draft, stat.S_IMODE(path.stat().st_mode))
         with draft.open("rb") as file:
             os.fsync(file.fileno())
         os.replace(draft, path)
+
+
+@contextlib.contextmanager
+def _draft(path: Path) -> Iterator[Path]:
+    """An empty file beside a path, for the block to fill and to move there."""
+    draft = path.with_name(f".{path.name[:200]}.{secrets.token_hex(6)}.new")
+    _sweep(path)
+    try:
+        # Memories are their owner's; the log takes this mode.
+        os.close(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+        yield draft
         _sync_folder(path.parent)
     finally:
         for leftover in (draft, Path(f"{draft}-wal"), Path(f"{draft}-shm"), Path(f"{draft}-journal")):
