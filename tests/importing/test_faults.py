@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -228,7 +229,7 @@ def test_a_limit_on_writes_is_waited_for(tmp_path: Path, monkeypatch: pytest.Mon
 
     rows = [mem0_memory(str(number), f"Stone number {number} lies in drawer {number * 7}") for number in range(40)]
     talk = [chatgpt_message(f"m-{at}", "user", f"Stone {at} is grey.", 1_700_000_000.0 + at) for at in range(40)]
-    monkeypatch.setattr(writer.Writer.__init__, "__defaults__", (waited,))
+    monkeypatch.setattr(writer, "time", SimpleNamespace(sleep=waited))
     with Memory.open(tmp_path / "slow.db", embedder="none", settings={"write_interval": 0.002}) as memory:
         assert import_from(memory, written(tmp_path / "m.json", {"results": rows})).counts == {"added": 40}
         talked = written(tmp_path / "c.json", [chatgpt_conversation("c-1", "Stones", talk)])

@@ -36,21 +36,12 @@ class Writer:
     """Brings entries into one scope. `by` is whose word they are; with `dry_run` nothing is written, with `learn` messages
     count as the words of those who said them, and facts are looked for in them."""
 
-    def __init__(
-        self,
-        memory: Target,
-        system: str,
-        by: str,
-        dry_run: bool,
-        learn: bool = False,
-        wait: Callable[[float], None] = time.sleep,
-    ) -> None:
+    def __init__(self, memory: Target, system: str, by: str, dry_run: bool, learn: bool = False) -> None:
         self._memory = memory
         self._system = system
         self._by = by
         self._dry_run = dry_run
         self._learn = learn
-        self._wait = wait
         self._known: KnownMemories | None = None
         self._talks: OrderedDict[str, KnownMessages] = OrderedDict()
         self._seen: dict[str, bytes] = {}  # ids of this run, and what they said
@@ -250,7 +241,7 @@ class Writer:
                 break
             left = late
             if late:
-                self._wait(min(wait or 1.0, _MAX_WAIT_SECONDS))
+                time.sleep(min(wait or 1.0, _MAX_WAIT_SECONDS))
         return [receipts[at] for at in range(len(items))]
 
 

@@ -138,12 +138,8 @@ _READ = 8  # statements of a memory
 _WHEN_SORTS = frozenset(("day", "date", "clock", "month", "year", "nth"))
 
 
-def speaks_against(old: Sequence[Statement], new: Sequence[Statement], same_speaker: bool = True) -> str | None:
+def _speaks_against(lasting: Sequence[Statement], new: Sequence[Statement], same_speaker: bool = True) -> str | None:
     """Why some statement of a newer message speaks against one of a memory."""
-    return _speaks_against(_lasting(old), new, same_speaker)
-
-
-def _speaks_against(lasting: Sequence[Statement], new: Sequence[Statement], same_speaker: bool) -> str | None:
     for before in lasting:
         for after in new:
             if not same_speaker and (before.of_self or after.of_self):
@@ -370,7 +366,7 @@ class MessageIndex:
         later = None if named.key is None else self._keys.get((memory.subject, named.key))
         own = self._statements(memory)
         if later is not None and later.said_at > memory.said_at and later.id not in left_out:  # the last word under its key
-            reason = other_value(named, later) or speaks_against(own, self._statements(later))
+            reason = other_value(named, later) or _speaks_against(_lasting(own), self._statements(later))
             return None if reason is None else Contradiction(later.id, reason)
         lasting = _lasting(own)
         if not lasting:

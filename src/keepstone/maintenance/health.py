@@ -124,8 +124,6 @@ def examine(
     now: datetime,
     find: Callable[[str], Sequence[Any]] | None = None,
     redacts: Collection[str] = ("secret", "card", "ssn", "national_id", "iban"),
-    stale_after: timedelta = timedelta(days=180),
-    unread_after: timedelta = timedelta(days=90),
     most: int = 100,
     expected: int = 0,
     progress: Progress | None = None,
@@ -147,7 +145,7 @@ def examine(
     half = max(expected, len(CHECKS))
     issues: dict[Check, list[Issue]] = {}
     plan: list[Step] = []
-    for check, results in _run_checks(examination, stale_after, unread_after):
+    for check, results in _run_checks(examination):
         issues[check] = list(results)
         plan.extend(_plan_removals(check, issues[check], examination.removed))
         if progress is not None:
@@ -194,9 +192,7 @@ def _lower_score(examination: Examination, issues: Mapping[Check, Sequence[Issue
     return min(score(in_memories, len(examination.memories) - len(faulty - log)), score(in_log, len(log - faulty)))
 
 
-def _run_checks(
-    examination: Examination, stale_after: timedelta, unread_after: timedelta
-) -> Iterator[tuple[Check, Iterable[Issue]]]:
+def _run_checks(examination: Examination) -> Iterator[tuple[Check, Iterable[Issue]]]:
     """The checks in the order in which they may remove something; a generator, as each reads what was removed before it."""
     yield "secrets", examination.secrets
     yield "junk", checks.find_junk(examination)
@@ -205,9 +201,9 @@ def _run_checks(
     yield "near duplicates", checks.find_near_duplicates(examination)
     yield "echoes", checks.find_echoes(examination)
     yield "contradictions", checks.find_contradictions(examination)
-    yield "stale", checks.find_stale(examination, stale_after)
+    yield "stale", checks.find_stale(examination, timedelta(days=180))
     yield "orphans", checks.find_orphans(examination)
-    yield "never recalled", checks.find_never_recalled(examination, unread_after)
+    yield "never recalled", checks.find_never_recalled(examination, timedelta(days=90))
     yield "untrusted", checks.find_untrusted(examination)
 
 

@@ -39,12 +39,11 @@ class IndexSearch:
         sync: IndexSync,
         worker: FeedWorker | None = None,
         *,
-        pause: float = PAUSE_SECONDS,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._store, self._sync = store, sync
         self._worker = worker or FeedWorker(sync)
-        self._pause, self._clock = pause, clock
+        self._clock = clock
         self._failure: tuple[float, str] | None = None  # (end of the pause, reason)
 
     def search(self, scope: Scope, vector: Vector, limit: int, search_filter: SearchFilter = SearchFilter()) -> SearchResult:
@@ -60,7 +59,7 @@ class IndexSearch:
             except FedElsewhere as error:
                 note = f"the index {self._sync.name}: {error}; {_INSTEAD}"
             except IndexUnavailable as error:
-                self._failure = (self._clock() + self._pause, str(error))
+                self._failure = (self._clock() + PAUSE_SECONDS, str(error))
                 note = self._pause_note()
         if result is not None:
             return result

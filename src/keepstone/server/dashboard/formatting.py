@@ -32,11 +32,11 @@ def when(at: datetime | None) -> Markup:
     return Markup('<time datetime="{0}" title="{0}">{1}</time>').format(at.isoformat(timespec="seconds"), text)
 
 
-def ago(at: datetime | None, now: datetime | None = None) -> Markup:
+def ago(at: datetime | None) -> Markup:
     """A time as a distance from now."""
     if at is None:
         return Markup('<span class="none">never</span>')
-    seconds = ((now or datetime.now(UTC)) - at).total_seconds()
+    seconds = (datetime.now(UTC) - at).total_seconds()
     return Markup('<time datetime="{}" title="{}">{}</time>').format(
         at.isoformat(timespec="seconds"), f"{at:%d %b %Y, %H:%M:%S} UTC", distance(seconds)
     )
