@@ -71,7 +71,7 @@ def _render_learned(out: Output, receipt: Receipt, facts: Sequence[Record], repo
     if not facts and not (report and report.failed):
         out.line(("No facts were found; the text itself can be recalled.", "dim"))
     if report is not None:
-        _render_problems(out, report)
+        render.problems(out, report.problems, report.failed)
 
 
 @o.alone(jobs)
@@ -164,24 +164,14 @@ def render_report(out: Output, report: WorkReport, facts: Sequence[Record] = ())
         out.line("There are no jobs to run.")
         return
     if report.done:
-        learned = render.plural(len(report.learned), "fact")
-        out.line(
-            ("learned", "bold green"), f"  {learned} from {render.plural(report.done, 'job')}", *render.usage_suffix(report.usage)
-        )
+        render.learned(out, report.done, report.learned, report.usage, ("learned", "bold green"))
     render.facts_noted(out, facts)
     if report.refused:
         refused = render.plural(len(report.refused), "proposal")
         out.line((f"{refused} of the model {'was' if len(report.refused) == 1 else 'were'} rejected:", "dim"))
     for sentence in report.refused:
         out.line((f"    {sentence}", "dim"))
-    _render_problems(out, report)
-
-
-def _render_problems(out: Output, report: WorkReport) -> None:
-    if report.failed:
-        out.line((f"{render.plural(report.failed, 'job')} failed; 'keepstone jobs' lists them:", "red"))
-    for problem in report.problems:
-        out.line((f"    {problem}", "red"))
+    render.problems(out, report.problems, report.failed)
 
 
 app.add_typer(jobs, name="jobs")

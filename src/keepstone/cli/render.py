@@ -263,6 +263,19 @@ def sessions(out: Output, sessions: Sequence[Session], current: str | None = Non
         out.line(mark, (f"{name:<{widest}}", "bold"), f"  {count:>12}", *_dim(days))
 
 
+def learned(out: Output, jobs: int, facts: Sequence[object], usage: Usage | None, head: Part) -> None:
+    """What jobs have learned."""
+    out.line(head, f"  {plural(len(facts), 'fact')} from {plural(jobs, 'job')}", *usage_suffix(usage))
+
+
+def problems(out: Output, found: Sequence[str], failed: int = 0) -> None:
+    """What went wrong, and how many jobs have failed."""
+    if failed:
+        out.line((f"{plural(failed, 'job')} failed; 'keepstone jobs' lists them:", "red"))
+    for problem in found:
+        out.line((f"    {problem}", "red"))
+
+
 def usage_suffix(usage: Usage | None) -> list[Part]:
     """Tokens and cost of a model, dimmed, for the end of a line."""
     return _dim(f"  {format_usage(usage)}") if usage is not None and usage.calls else []

@@ -406,8 +406,7 @@ def render_compacted(
         for record in records:
             out.line(f"        {render.shorten(record.content, 100)}", indent=8)
     _render_more(out, len(report.groups) - MAX_SHOWN_RECORDS)
-    for problem in report.problems:
-        out.line((f"    {problem}", "red"))
+    render.problems(out, report.problems)
     if report.tickets:
         out.line((call.undo_command(report.tickets), "cyan"))
 
@@ -422,8 +421,7 @@ def render_verified(out: Output, report: VerifyReport, records: Mapping[str, Rec
         out.line((f"    {flag.flag}", "yellow"), f"  {render.shorten(record.content) if record else flag.id}")
         out.line((f"        {flag.reason} · {flag.id}", "dim"), indent=8)
     _render_more(out, len(report.flags) - MAX_SHOWN_RECORDS)
-    for problem in report.problems:
-        out.line((f"    {problem}", "red"))
+    render.problems(out, report.problems)
     if report.flags and not dry_run:
         out.line(("'keepstone review' shows the flagged memories.", "dim"))
 
@@ -451,10 +449,7 @@ def render_run(out: Output, call: Invocation, report: RunReport, modelless: bool
         return
     out.line(("would do" if report.dry_run else "done", "bold green"), f"  in {render.plural(report.scopes, 'scope')}")
     if report.done:
-        learned = render.plural(len(report.learned), "fact")
-        out.line(
-            ("    learned", "green"), f"  {learned} from {render.plural(report.done, 'job')}", *render.usage_suffix(report.usage)
-        )
+        render.learned(out, report.done, report.learned, report.usage, ("    learned", "green"))
     for done in report.jobs:
         user = f", user {done.scope.user}" if done.scope.user else ""
         where = f"  tenant {done.scope.tenant}, agent {done.scope.agent}{user}"
@@ -466,9 +461,6 @@ def render_run(out: Output, call: Invocation, report: RunReport, modelless: bool
         out.line(("    engine", "bold"), f"  {line}", indent=8)
     if not report.jobs and not report.done and not report.tuned:
         out.line(("    Nothing to do.", "dim"))
-    if report.failed:
-        out.line((f"    {render.plural(report.failed, 'job')} failed; 'keepstone jobs' lists them:", "red"))
-    for problem in problems:
-        out.line((f"    {problem}", "red"))
+    render.problems(out, problems, report.failed)
     if len(problems) < len(report.problems):
         out.line((_NO_MODEL_NOTE, "dim"))
