@@ -1,7 +1,7 @@
 """Requests to hosted services: option checks, retries, and one table of what failures mean.
 
-Used by the adapters of embedders, chat models and vector indexes. Messages never repeat what was sent, a key, or a server's own
-text, except its single words such as `invalid_request_error`.
+Used by the client and the adapters of embedders, chat models and vector indexes. Messages never repeat what was sent, a key, or a
+server's own text, except its single words such as `invalid_request_error`.
 """
 
 from __future__ import annotations

@@ -77,7 +77,7 @@ MAY: dict[str, tuple[str, ...]] = {
     "testing": BELOW,
     "memtest": (*BELOW, "memory", "backend"),
     "server": (*BELOW, *FLOWS, "memory", "backend", "open", "settings", "client", "rights"),  # the tables of verbs and of rights
-    "client": (*BELOW, *FLOWS, "memory", "settings", "rights"),
+    "client": (*BELOW, *FLOWS, "memory", "settings", "rights", "provider_http"),
     "integrations": (
         *BELOW,
         "memory",

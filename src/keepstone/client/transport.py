@@ -7,7 +7,6 @@ waits between attempts grow, or are what the server asks for, and never exceed t
 from __future__ import annotations
 
 import json
-import math
 import random
 import time
 from collections.abc import Callable, Mapping
@@ -22,6 +21,7 @@ from keepstone.client.plans import Plan
 from keepstone.distribution import install_command
 from keepstone.errors import ConfigurationError, KeepstoneError, RateLimited, ServerError, StoreClosed, ValidationError
 from keepstone.maintenance.files import async_chunks_of, chunks_of, open_for_reading, whole
+from keepstone.provider_http import check_timeout, retry_after
 from keepstone.types import clean_name
 
 if TYPE_CHECKING:
@@ -48,9 +48,7 @@ class Transport:
         if key is None:
             raise ConfigurationError("no key is given: pass what 'keepstone keys create' has printed, or set KEEPSTONE_KEY.")
         authorization = authorization_header(key)
-        if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not 0 < timeout < 1e6:
-            raise ConfigurationError(f"timeout is {timeout!r:.40}: use a number of seconds.")
-        self._timeout = float(timeout)
+        self._timeout = check_timeout(timeout)
         self._asynchronous = asynchronous
         self._sleep: Callable[[float], Any] = time.sleep
         if asynchronous:
@@ -276,27 +274,18 @@ def problem(status: int, found: Mapping[str, Any], headers: Mapping[str, str], u
         return ServerError(f"{url} answers, but has no such address ({detail}) Is the server older, or its address another?")
     kind = _KINDS.get(name)
     if kind is RateLimited:
-        return RateLimited(detail, retry_after_seconds(headers) or 1.0)
+        return RateLimited(detail, retry_after(headers) or 1.0)
     if kind is None or kind is KeepstoneError:
         return ServerError(f"{url} failed ({status}): {detail}")
     return kind(detail)
 
 
 # -- trying again -------------------------------------------------------------------------------------------------
-def retry_after_seconds(headers: Mapping[str, str]) -> float | None:
-    """The seconds that Retry-After names."""
-    try:
-        seconds = float(headers.get("retry-after", ""))
-    except ValueError:
-        return None
-    return seconds if math.isfinite(seconds) and seconds >= 0 else None
-
-
 def wait_before_retry(tries: int, error: KeepstoneError, answer: StatusAndHeaders, again: bool, patience: float) -> float | None:
     """The seconds to wait before another try after a problem; None: it is raised. A key that asks too often was refused before
     anything was done, so whatever it asked for may be sent again; a store that was busy may have done half of it."""
     status, headers = answer
-    wait = retry_after_seconds(headers)
+    wait = retry_after(headers)
     worth = wait is not None if isinstance(error, RateLimited) else again and status in _TRANSIENT_STATUSES
     if not worth or tries >= MAX_ATTEMPTS:
         return None
