@@ -106,7 +106,7 @@ class TestChromaInAFolder(PersistentIndexContract):
         opened(index)
         rows = vectors(9)
         index.put(HOME, entries(rows))
-        collection, _ = index._current()
+        collection = index._place(HOME).handle
         query = collection.query
 
         def forgetful(**options: object) -> object:
@@ -126,7 +126,7 @@ class TestChromaInAFolder(PersistentIndexContract):
         opened(index)
         scope = Scope("tenant-name", "agent-name", "user-name")
         index.put(scope, [entry(2**62, vectors(1)[0], "print", "fact", "tag", "session")])
-        collection, _ = index._current()
+        collection = index._place(HOME).handle
         held = collection.get()
         assert held["ids"] == [f"{hash_scope(scope)}:{2**62}"]
         assert held["documents"] == [None]
@@ -137,7 +137,7 @@ class TestChromaInAFolder(PersistentIndexContract):
     @pytest.mark.parametrize("id", ["foreign", "{own}:x", "{own}:--1", "{own}:-", "{other}:1"])
     def test_an_id_that_is_not_ours_is_no_answer(self, index: ChromaIndex, id: str) -> None:
         opened(index)
-        collection, _ = index._current()
+        collection = index._place(HOME).handle
         own = hash_scope(HOME)
         collection.add(ids=[id.format(own=own, other="0" * 32)], embeddings=vectors(1), metadatas=[{"scope": own, "print": "x"}])
         with pytest.raises(IndexUnavailable, match="not of this scope"):

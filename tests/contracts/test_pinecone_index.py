@@ -112,9 +112,9 @@ class TestPinecone(PersistentIndexContract):
         [namespace] = endpoint.namespaces.values()
         for rows in namespace.seen.values():
             rows["foreign"] = {"id": "foreign", "values": [1.0] * WIDTH, "metadata": {}}
-        with pytest.raises(IndexUnavailable, match="another form"):
+        with pytest.raises(IndexUnavailable, match="unexpected response"):
             index.search(HOME, vectors(1)[0], 3)
-        with pytest.raises(IndexUnavailable, match="another form"):
+        with pytest.raises(IndexUnavailable, match="unexpected response"):
             index.vector_hashes(HOME)
 
     def test_with_a_host_alone_nothing_is_looked_up_or_made(self, endpoint: PineconeEndpoint) -> None:

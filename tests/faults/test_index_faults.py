@@ -292,15 +292,6 @@ def test_a_timeout_that_is_none(timeout: Any) -> None:
         QdrantIndex(":memory:", timeout=timeout)
 
 
-@pytest.mark.parametrize("space", ["", "-a", "a-", "a b", "a/b", "x" * 201, "é", None])
-def test_a_space_that_has_no_name(space: Any) -> None:
-    index = QdrantIndex(":memory:")
-    with pytest.raises(IndexUnavailable, match="space"):
-        index.open(space, WIDTH)
-    with pytest.raises(IndexUnavailable, match="numbers"):
-        index.open("fine", 0)
-
-
 def test_hashes_of_scopes_differ_and_stay() -> None:
     assert len({hash_scope(scope) for scope in ALIKE}) == len(ALIKE)
     assert hash_scope(Scope("a", "b", "c")) == hash_scope(Scope("a", "b", "c"))

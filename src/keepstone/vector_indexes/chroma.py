@@ -22,6 +22,7 @@ from keepstone.provider_http import check_key, check_timeout, client_timeouts
 from keepstone.vector_indexes.engine import (
     TIMEOUT_SECONDS,
     Engine,
+    Place,
     Row,
     Space,
     VendorIndex,
@@ -68,45 +69,43 @@ class ChromaIndex(VendorIndex["Collection"]):
             raise self._engine.wrong_dimension(actual, space)
         return collection
 
-    def _put(self, handle: Collection, space: Space, scope_id: str, rows: Sequence[Row]) -> None:
+    def _put(self, place: Place[Collection], rows: Sequence[Row]) -> None:
         for batch in batches(rows, self._max_batch):
             vectors = np.asarray([row for _, row in batch], dtype=np.float32)
-            fields: list[Any] = [_fields(scope_id, entry) for entry, _ in batch]
-            ids = _ids(scope_id, [entry.sequence for entry, _ in batch])
-            store = partial(handle.upsert, ids=ids, embeddings=vectors, metadatas=fields)
+            fields: list[Any] = [_fields(place.scope, entry) for entry, _ in batch]
+            ids = _ids(place.scope, [entry.sequence for entry, _ in batch])
+            store = partial(place.handle.upsert, ids=ids, embeddings=vectors, metadatas=fields)
             self._engine.call(f"store {len(ids)} entries", store)
 
-    def _drop(self, handle: Collection, space: Space, scope_id: str, sequences: Sequence[int], action: str) -> None:
-        self._engine.call(action, partial(handle.delete, ids=_ids(scope_id, sequences)))
+    def _drop(self, place: Place[Collection], sequences: Sequence[int], action: str) -> None:
+        self._engine.call(action, partial(place.handle.delete, ids=_ids(place.scope, sequences)))
 
-    def _clear(self, handle: Collection, space: Space, scope_id: str, action: str) -> None:
-        where: Any = {"scope": scope_id}
-        self._engine.call(action, lambda: handle.delete(where=where))
+    def _clear(self, place: Place[Collection], action: str) -> None:
+        where: Any = {"scope": place.scope}
+        self._engine.call(action, lambda: place.handle.delete(where=where))
 
-    def _existing(self, handle: Collection, space: Space, scope_id: str, sequences: Sequence[int], action: str) -> set[int]:
-        got = self._engine.call(action, partial(handle.get, ids=_ids(scope_id, sequences), include=[]))
-        return set(self._sequences(action, scope_id, got["ids"]))
+    def _existing(self, place: Place[Collection], sequences: Sequence[int], action: str) -> set[int]:
+        got = self._engine.call(action, partial(place.handle.get, ids=_ids(place.scope, sequences), include=[]))
+        return set(self._sequences(action, place.scope, got["ids"]))
 
-    def _vector_hashes(self, handle: Collection, space: Space, scope_id: str, action: str) -> dict[int, str]:
+    def _vector_hashes(self, place: Place[Collection], action: str) -> dict[int, str]:
         pairs: dict[int, str] = {}
-        page = partial(handle.get, where={"scope": scope_id}, limit=_PAGE_ENTRIES, include=["metadatas"])
+        page = partial(place.handle.get, where={"scope": place.scope}, limit=_PAGE_ENTRIES, include=["metadatas"])
         while True:
             before = len(pairs)
             got = self._engine.call(action, partial(page, offset=before))
             hashes = [str((metadata or {}).get("print", "")) for metadata in got["metadatas"] or []]
-            pairs |= dict(zip(self._sequences(action, scope_id, got["ids"]), hashes, strict=True))
+            pairs |= dict(zip(self._sequences(action, place.scope, got["ids"]), hashes, strict=True))
             if len(hashes) < _PAGE_ENTRIES or len(pairs) == before:
                 return pairs
 
-    def _search(
-        self, handle: Collection, space: Space, scope_id: str, row: list[float], limit: int, filter: SearchFilter, action: str
-    ) -> list[int]:
-        where, vector = _where(scope_id, filter), np.asarray(row, dtype=np.float32)
-        query = partial(handle.query, query_embeddings=vector.reshape(1, -1), n_results=limit, where=where, include=[])
+    def _search(self, place: Place[Collection], row: list[float], limit: int, filter: SearchFilter, action: str) -> list[int]:
+        where, vector = _where(place.scope, filter), np.asarray(row, dtype=np.float32)
+        query = partial(place.handle.query, query_embeddings=vector.reshape(1, -1), n_results=limit, where=where, include=[])
         found = self._engine.call(action, query)["ids"][0]
         if len(found) < limit:
-            found = self._scan(handle, vector, found, limit, where)
-        return self._sequences(action, scope_id, found)
+            found = self._scan(place.handle, vector, found, limit, where)
+        return self._sequences(action, place.scope, found)
 
     def _scan(self, collection: Collection, row: Vector, found: list[str], limit: int, where: Any) -> list[str]:
         """The ids of a search that returned too few, or of a comparison with every entry if there are more: in a large collection

@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -34,7 +34,6 @@ from keepstone.types import Scope
 TIMEOUT_SECONDS = 30.0
 _RETRY_SECONDS = 0.1  # before the one retry after a failed connection
 _MAX_ERROR_CHARS = 160
-_SPACE_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,198}[A-Za-z0-9])?")
 _UNREADABLE_ERRORS = {"ValidationError", "JSONDecodeError", "DecodeError", "ResponseParsingError", "DecodingError"}
 _UNREADABLE_ERRORS |= {"KeyError", "TypeError", "AttributeError"}
 _ADVICE = {
@@ -71,6 +70,14 @@ class Space:
 
     name: str
     dimension: int
+
+
+class Place(NamedTuple, Generic[Handle]):
+    """What a request is about: the vendor's object, the space that it is for, and what stands for the scope."""
+
+    handle: Handle
+    space: Space
+    scope: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,16 +135,6 @@ class Engine:
         except Exception as error:
             raise self.invalid_response(action, f"an unexpected response ({type(error).__name__})") from None
 
-    def check_space(self, name: str, dimension: int) -> Space:
-        """The space to open; IndexUnavailable if the name or the dimension is not valid."""
-        if not isinstance(name, str) or _SPACE_NAME.fullmatch(name) is None:
-            raise IndexUnavailable(
-                f"{self.name} cannot have a space named {name!r}: use up to 200 letters, digits and hyphens between them."
-            )
-        if isinstance(dimension, bool) or not isinstance(dimension, int) or dimension < 1:
-            raise IndexUnavailable(f"{self.name} cannot hold vectors of {dimension!r} numbers: give a whole number above 0.")
-        return Space(name, dimension)
-
     def wrong_dimension(self, dimension: object, space: Space) -> IndexUnavailable:
         """The error for a space whose vectors have another dimension."""
         return IndexUnavailable(
@@ -191,85 +188,79 @@ class VendorIndex(ABC, Generic[Handle]):
         return self._engine.name
 
     def open(self, space: str, dimension: int) -> None:
-        wanted = self._engine.check_space(space, dimension)
+        wanted = Space(space, dimension)
         with self._lock, self._engine.parsing(f"open the space {space!r}"):
             self._opened = self._open(wanted), wanted
 
     def put(self, scope: Scope, entries: Sequence[Entry]) -> None:
-        handle, space = self._current()
+        place = self._place(scope)
         latest = {entry.sequence: entry for entry in entries}  # engines refuse an id that comes twice in one request
-        rows = [(entry, self._engine.check_vector(entry.vector, space)) for entry in latest.values()]
-        self._put(handle, space, hash_scope(scope), rows)
+        self._put(place, [(entry, self._engine.check_vector(entry.vector, place.space)) for entry in latest.values()])
 
     def drop(self, scope: Scope, sequences: Sequence[int]) -> None:
-        handle, space = self._current()
+        place = self._place(scope)
         for batch in batches(sorted(set(sequences)), self._max_batch):
-            self._drop(handle, space, hash_scope(scope), batch, f"remove {len(batch)} entries")
+            self._drop(place, batch, f"remove {len(batch)} entries")
 
     def clear(self, scope: Scope) -> None:
-        handle, space = self._current()
-        self._clear(handle, space, hash_scope(scope), "remove a scope's entries")
+        self._clear(self._place(scope), "remove a scope's entries")
 
     def existing(self, scope: Scope, sequences: Sequence[int]) -> set[int]:
-        handle, space = self._current()
+        place = self._place(scope)
         found: set[int] = set()
         for batch in batches(sorted(set(sequences)), self._max_batch):
             action = f"look for {len(batch)} entries"
             with self._engine.parsing(action):
-                some = self._existing(handle, space, hash_scope(scope), batch, action)
+                some = self._existing(place, batch, action)
             if not some <= set(batch):
                 raise self._engine.invalid_response(action, "an entry that was not requested")
             found |= some
         return found
 
     def vector_hashes(self, scope: Scope) -> Iterator[tuple[int, str]]:
-        handle, space = self._current()
-        action = "list a scope's entries"
+        place, action = self._place(scope), "list a scope's entries"
         with self._engine.parsing(action):
-            return iter(self._vector_hashes(handle, space, hash_scope(scope), action).items())
+            return iter(self._vector_hashes(place, action).items())
 
     def search(self, scope: Scope, vector: Vector, limit: int, search_filter: SearchFilter = SearchFilter()) -> list[int]:
-        handle, space = self._current()
-        row = self._engine.check_vector(vector, space)
+        place, action = self._place(scope), "find the nearest entries"
+        row = self._engine.check_vector(vector, place.space)
         if limit < 1 or search_filter.kinds == ():
             return []
-        action = "find the nearest entries"
         with self._engine.parsing(action):
-            return self._search(handle, space, hash_scope(scope), row, limit, search_filter, action)[:limit]
+            return self._search(place, row, limit, search_filter, action)[:limit]
 
     def close(self) -> None:
         with self._lock, suppress(Exception):  # a client that cannot be closed is gone already
             self._close()
         self._opened = None
 
-    def _current(self) -> tuple[Handle, Space]:
+    def _place(self, scope: Scope) -> Place[Handle]:
         opened = self._opened
         if opened is None:
             raise IndexUnavailable(f"{self.name} is not open: call open(space, dimension) first.")
-        return opened
+        return Place(*opened, hash_scope(scope))
 
     @abstractmethod
     def _open(self, space: Space) -> Handle: ...
 
     @abstractmethod
-    def _put(self, handle: Handle, space: Space, scope_id: str, rows: Sequence[Row]) -> None: ...
+    def _put(self, place: Place[Handle], rows: Sequence[Row]) -> None: ...
 
     @abstractmethod
-    def _drop(self, handle: Handle, space: Space, scope_id: str, sequences: Sequence[int], action: str) -> None: ...
+    def _drop(self, place: Place[Handle], sequences: Sequence[int], action: str) -> None: ...
 
     @abstractmethod
-    def _clear(self, handle: Handle, space: Space, scope_id: str, action: str) -> None: ...
+    def _clear(self, place: Place[Handle], action: str) -> None: ...
 
     @abstractmethod
-    def _existing(self, handle: Handle, space: Space, scope_id: str, sequences: Sequence[int], action: str) -> set[int]: ...
+    def _existing(self, place: Place[Handle], sequences: Sequence[int], action: str) -> set[int]: ...
 
     @abstractmethod
-    def _vector_hashes(self, handle: Handle, space: Space, scope_id: str, action: str) -> dict[int, str]: ...
+    def _vector_hashes(self, place: Place[Handle], action: str) -> dict[int, str]: ...
 
     @abstractmethod
-    def _search(
-        self, handle: Handle, space: Space, scope_id: str, row: list[float], limit: int, filter: SearchFilter, action: str
-    ) -> list[int]: ...
+    def _search(self, place: Place[Handle], row: list[float], limit: int, filter: SearchFilter, action: str) -> list[int]: ...
 
     @abstractmethod
     def _close(self) -> None: ...

@@ -19,6 +19,7 @@ from keepstone.provider_http import check_key, check_timeout, client_timeouts
 from keepstone.vector_indexes.engine import (
     TIMEOUT_SECONDS,
     Engine,
+    Place,
     Row,
     Space,
     VendorIndex,
@@ -94,54 +95,54 @@ class PineconeIndex(VendorIndex["Index"]):
             _close(self._opened[0])
         return index
 
-    def _put(self, handle: Index, space: Space, scope_id: str, rows: Sequence[Row]) -> None:
-        namespace = _namespace(space, scope_id)
+    def _put(self, place: Place[Index], rows: Sequence[Row]) -> None:
+        namespace = _namespace(place)
         vectors = [{"id": _id(entry.sequence), "values": row, "metadata": _metadata(entry)} for entry, row in rows]
-        for batch in batches(vectors, _max_rows(vectors, space.dimension)):
+        for batch in batches(vectors, _max_rows(vectors, place.space.dimension)):
             action = f"store {len(batch)} entries"
-            done = self._engine.call(action, partial(handle.upsert, vectors=batch, namespace=namespace, show_progress=False))
+            done = self._engine.call(
+                action, partial(place.handle.upsert, vectors=batch, namespace=namespace, show_progress=False)
+            )
             if done.upserted_count != len(batch):
                 raise self._engine.invalid_response(action, f"that it stored {done.upserted_count}")
         if vectors:
             last = vectors[-_MAX_READ_IDS:]
-            self._wait_until("show what was stored", lambda: self._can_read(handle, namespace, last))
+            self._wait_until("show what was stored", lambda: self._can_read(place.handle, namespace, last))
 
-    def _drop(self, handle: Index, space: Space, scope_id: str, sequences: Sequence[int], action: str) -> None:
-        namespace, ids = _namespace(space, scope_id), [_id(sequence) for sequence in sequences]
-        self._engine.call(action, partial(_delete, handle, ids=ids, namespace=namespace))
-        self._wait_until("remove what was deleted", partial(self._is_removed, handle, space, namespace, ids))
+    def _drop(self, place: Place[Index], sequences: Sequence[int], action: str) -> None:
+        namespace, ids = _namespace(place), [_id(sequence) for sequence in sequences]
+        self._engine.call(action, partial(_delete, place.handle, ids=ids, namespace=namespace))
+        self._wait_until("remove what was deleted", partial(self._is_removed, place.handle, place.space, namespace, ids))
 
-    def _clear(self, handle: Index, space: Space, scope_id: str, action: str) -> None:
-        namespace = _namespace(space, scope_id)
-        some = [self._check_id(item.id) for item in self._list_ids(handle, namespace, limit=_MAX_READ_IDS).vectors]
-        self._engine.call(action, partial(_delete, handle, delete_all=True, namespace=namespace))
-        self._wait_until("remove what was deleted", lambda: self._is_empty(handle, space, namespace, some))
+    def _clear(self, place: Place[Index], action: str) -> None:
+        namespace = _namespace(place)
+        some = [item.id for item in self._list_ids(place.handle, namespace, limit=_MAX_READ_IDS).vectors]
+        self._engine.call(action, partial(_delete, place.handle, delete_all=True, namespace=namespace))
+        self._wait_until("remove what was deleted", lambda: self._is_empty(place.handle, place.space, namespace, some))
 
-    def _existing(self, handle: Index, space: Space, scope_id: str, sequences: Sequence[int], action: str) -> set[int]:
+    def _existing(self, place: Place[Index], sequences: Sequence[int], action: str) -> set[int]:
         ids = [_id(sequence) for sequence in sequences]
-        return {_sequence(id) for id in self._fetch_metadata(handle, _namespace(space, scope_id), ids)}
+        return {_sequence(id) for id in self._fetch_metadata(place.handle, _namespace(place), ids)}
 
-    def _vector_hashes(self, handle: Index, space: Space, scope_id: str, action: str) -> dict[int, str]:
-        namespace, ids = _namespace(space, scope_id), dict[str, None]()
+    def _vector_hashes(self, place: Place[Index], action: str) -> dict[int, str]:
+        namespace, ids = _namespace(place), dict[str, None]()
         token: str | None = None
         while True:
-            got = self._list_ids(handle, namespace, limit=_MAX_READ_IDS, pagination_token=token)
-            ids |= dict.fromkeys(self._check_id(item.id) for item in got.vectors)
+            got = self._list_ids(place.handle, namespace, limit=_MAX_READ_IDS, pagination_token=token)
+            ids |= dict.fromkeys(item.id for item in got.vectors)
             after = got.pagination.next if got.pagination is not None else None
             if not after:
                 break
             if after == token:
                 raise self._engine.invalid_response(action, "the same page twice")
             token = after
-        found = self._fetch_metadata(handle, namespace, list(ids))
+        found = self._fetch_metadata(place.handle, namespace, list(ids))
         return {_sequence(id): str(fields.get("print", "")) for id, fields in found.items()}
 
-    def _search(
-        self, handle: Index, space: Space, scope_id: str, row: list[float], limit: int, filter: SearchFilter, action: str
-    ) -> list[int]:
-        query = partial(handle.query, top_k=min(limit, _MAX_RESULTS), vector=row, namespace=_namespace(space, scope_id))
+    def _search(self, place: Place[Index], row: list[float], limit: int, filter: SearchFilter, action: str) -> list[int]:
+        query = partial(place.handle.query, top_k=min(limit, _MAX_RESULTS), vector=row, namespace=_namespace(place))
         matches = self._engine.call(action, partial(query, filter=_filter(filter))).matches
-        return [_sequence(self._check_id(match.id)) for match in matches]
+        return [_sequence(match.id) for match in matches]
 
     def _close(self) -> None:
         client, self._client = self._client, None
@@ -248,16 +249,8 @@ class PineconeIndex(VendorIndex["Index"]):
         for batch in batches(ids, _MAX_READ_IDS):
             action = f"look for {len(batch)} entries"
             got = self._engine.call(action, partial(index.fetch, ids=list(batch), namespace=namespace)).vectors
-            if not set(got) <= set(batch):
-                raise self._engine.invalid_response(action, "an entry that was not requested")
             found |= {id: dict(got[id].metadata or {}) for id in batch if id in got}
         return found
-
-    def _check_id(self, id: object) -> str:
-        """The id, if it has the form of an entry's id."""
-        if not isinstance(id, str) or re.fullmatch("[0-9a-f]{16}", id) is None:
-            raise self._engine.invalid_response("find entries", "an id of another form")
-        return id
 
 
 def _disable_retries(index: Index) -> None:
@@ -289,8 +282,8 @@ def _close(client: Any) -> None:
         return
 
 
-def _namespace(space: Space, scope_id: str) -> str:
-    return f"{space.name}.{scope_id}"
+def _namespace(place: Place[Index]) -> str:
+    return f"{place.space.name}.{place.scope}"
 
 
 def _id(sequence: int) -> str:

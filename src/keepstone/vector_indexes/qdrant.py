@@ -20,6 +20,7 @@ from keepstone.provider_http import check_key, check_timeout, client_timeouts
 from keepstone.vector_indexes.engine import (
     TIMEOUT_SECONDS,
     Engine,
+    Place,
     Row,
     Space,
     VendorIndex,
@@ -73,54 +74,54 @@ class QdrantIndex(VendorIndex["QdrantClient"]):
             self._index_fields(client, space, info.payload_schema)
         return client
 
-    def _put(self, handle: QdrantClient, space: Space, scope_id: str, rows: Sequence[Row]) -> None:
+    def _put(self, place: Place[QdrantClient], rows: Sequence[Row]) -> None:
         from qdrant_client import models
 
         points = [
-            models.PointStruct(id=_id(scope_id, entry.sequence), vector=row, payload=_payload(scope_id, entry))
+            models.PointStruct(id=_id(place.scope, entry.sequence), vector=row, payload=_payload(place.scope, entry))
             for entry, row in rows
         ]
         for batch in batches(points, self._max_batch):
-            store = partial(handle.upsert, _PREFIX + space.name, batch, wait=True)
+            store = partial(place.handle.upsert, _PREFIX + place.space.name, batch, wait=True)
             self._engine.call(f"store {len(batch)} entries", store)
 
-    def _drop(self, handle: QdrantClient, space: Space, scope_id: str, sequences: Sequence[int], action: str) -> None:
+    def _drop(self, place: Place[QdrantClient], sequences: Sequence[int], action: str) -> None:
         from qdrant_client import models
 
-        chosen = models.PointIdsList(points=[_id(scope_id, sequence) for sequence in sequences])
-        self._engine.call(action, partial(handle.delete, _PREFIX + space.name, chosen, wait=True))
+        chosen = models.PointIdsList(points=[_id(place.scope, sequence) for sequence in sequences])
+        self._engine.call(action, partial(place.handle.delete, _PREFIX + place.space.name, chosen, wait=True))
 
-    def _clear(self, handle: QdrantClient, space: Space, scope_id: str, action: str) -> None:
+    def _clear(self, place: Place[QdrantClient], action: str) -> None:
         from qdrant_client import models
 
-        chosen = models.FilterSelector(filter=_filter(scope_id))
-        self._engine.call(action, lambda: handle.delete(_PREFIX + space.name, chosen, wait=True))
+        chosen = models.FilterSelector(filter=_filter(place.scope))
+        self._engine.call(action, lambda: place.handle.delete(_PREFIX + place.space.name, chosen, wait=True))
 
-    def _existing(self, handle: QdrantClient, space: Space, scope_id: str, sequences: Sequence[int], action: str) -> set[int]:
-        ids = [_id(scope_id, sequence) for sequence in sequences]
-        retrieve = partial(handle.retrieve, _PREFIX + space.name, ids, with_payload=["sequence"])
-        return {self._sequence(action, scope_id, record) for record in self._engine.call(action, retrieve)}
+    def _existing(self, place: Place[QdrantClient], sequences: Sequence[int], action: str) -> set[int]:
+        ids = [_id(place.scope, sequence) for sequence in sequences]
+        retrieve = partial(place.handle.retrieve, _PREFIX + place.space.name, ids, with_payload=["sequence"])
+        return {self._sequence(action, place.scope, record) for record in self._engine.call(action, retrieve)}
 
-    def _vector_hashes(self, handle: QdrantClient, space: Space, scope_id: str, action: str) -> dict[int, str]:
+    def _vector_hashes(self, place: Place[QdrantClient], action: str) -> dict[int, str]:
         pairs: dict[int, str] = {}
-        scroll = partial(handle.scroll, _PREFIX + space.name, _filter(scope_id), limit=_PAGE_ENTRIES)
+        scroll = partial(place.handle.scroll, _PREFIX + place.space.name, _filter(place.scope), limit=_PAGE_ENTRIES)
         offset: Any = None
         while True:
             records, after = self._engine.call(action, partial(scroll, with_payload=["sequence", "print"], offset=offset))
             for record in records:
-                pairs[self._sequence(action, scope_id, record)] = str((record.payload or {}).get("print", ""))
+                pairs[self._sequence(action, place.scope, record)] = str((record.payload or {}).get("print", ""))
             if after is None:
                 return pairs
             if after == offset:
                 raise self._engine.invalid_response(action, "the same page twice")
             offset = after
 
-    def _search(
-        self, handle: QdrantClient, space: Space, scope_id: str, row: list[float], limit: int, filter: SearchFilter, action: str
-    ) -> list[int]:
-        query = partial(handle.query_points, _PREFIX + space.name, row, query_filter=_filter(scope_id, filter), limit=limit)
+    def _search(self, place: Place[QdrantClient], row: list[float], limit: int, filter: SearchFilter, action: str) -> list[int]:
+        query = partial(
+            place.handle.query_points, _PREFIX + place.space.name, row, query_filter=_filter(place.scope, filter), limit=limit
+        )
         found = self._engine.call(action, partial(query, with_payload=["sequence"], with_vectors=False)).points
-        return [self._sequence(action, scope_id, point) for point in found]
+        return [self._sequence(action, place.scope, point) for point in found]
 
     def _close(self) -> None:
         client, self._client = self._client, None
