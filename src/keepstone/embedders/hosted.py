@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import SplitResult, unquote, urlsplit
 
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from keepstone.embedders.texts import MAX_CHARS, check_texts
 from keepstone.errors import ConfigurationError, EmbedderError
+from keepstone.ports.caches import sized_batches
 from keepstone.ports.vectors import check_vectors
 from keepstone.provider_http import (
     RequestFailed,
@@ -99,7 +100,8 @@ class HostedEmbedder:
             return np.empty((0, self.dimension), dtype=np.float32)
         inputs = [text[:MAX_CHARS] for text in texts]
         inputs = [text if text.strip() else _BLANK_TEXT for text in inputs]
-        return np.concatenate([self._embed_batch(batch, purpose) for batch in _split_batches(inputs)])
+        parts = sized_batches(inputs, len, _MAX_BATCH_TEXTS, _MAX_BATCH_CHARS)
+        return np.concatenate([self._embed_batch(part, purpose) for part in parts])
 
     def _parameters(self, purpose: Purpose) -> Mapping[str, Any]:
         """What is sent besides the model and the texts."""
@@ -169,15 +171,3 @@ class HostedEmbedder:
                 return check_vectors(matrix, count, self._dimension)
         except EmbedderError as error:
             raise EmbedderError(f"{self.id}: {error}") from None
-
-
-def _split_batches(texts: Sequence[str]) -> Iterator[list[str]]:
-    batch: list[str] = []
-    size = 0
-    for text in texts:
-        if batch and (len(batch) == _MAX_BATCH_TEXTS or size + len(text) > _MAX_BATCH_CHARS):
-            yield batch
-            batch, size = [], 0
-        batch.append(text)
-        size += len(text)
-    yield batch

@@ -17,6 +17,7 @@ from keepstone.errors import Conflict, NotFound, ValidationError
 from keepstone.integrations.bridge import as_sync_memory, digest, to_name
 from keepstone.integrations.message_items import SessionItem, SessionItems, is_storable, to_searchable_text
 from keepstone.memory import list_all
+from keepstone.ports.caches import sized_batches
 from keepstone.ports.filters import matches, parse
 from keepstone.text.words import has_visible_text
 from keepstone.types import MESSAGE, STEP, Receipt, Record, Version
@@ -135,22 +136,20 @@ class DocumentStore:
     def put_many(self, documents: Iterable[Mapping[str, Any]]) -> None:
         """Store documents, each a mapping of put()'s arguments, in few transactions. Raises ValidationError, also if one is
         refused."""
-        batch: list[dict[str, Any]] = []
-        held = 0
-        for document in documents:
-            try:
-                fields = self._fields(**{**document, "path": tuple(document["path"])})
-            except ValidationError:
-                self._drop(batch)
-                raise
-            size = len(fields["content"]) + len(json.dumps(fields["metadata"]))
-            if batch and (len(batch) == _PAGE_RECORDS or held + size > _MAX_BATCH_BYTES):
+        waiting: list[dict[str, Any]] = []  # made, and not stored yet
+
+        def make() -> Iterator[dict[str, Any]]:
+            for document in documents:
+                waiting.append(self._fields(**{**document, "path": tuple(document["path"])}))
+                yield waiting[-1]
+
+        try:
+            for batch in sized_batches(make(), _record_bytes, _PAGE_RECORDS, _MAX_BATCH_BYTES):
+                del waiting[: len(batch)]
                 self._put(batch)
-                batch, held = [], 0
-            batch.append(fields)
-            held += size
-        if batch:
-            self._put(batch)
+        except ValidationError:
+            self._drop(waiting)
+            raise
 
     def renew(self, path: Sequence[str], ttl: float) -> bool:
         """Extend the time to live of a document to `ttl` seconds from now; returns whether it existed unchanged."""
@@ -322,6 +321,10 @@ class DocumentStore:
             self._path(record), value, record.content if record.kind == self._name else "", metadata.get("labels", {}),
             record.created_at, updated, record.expires_at, record.id, record.version, record.last_accessed_at,
         )  # fmt: skip
+
+
+def _record_bytes(fields: Mapping[str, Any]) -> int:
+    return len(fields["content"]) + len(json.dumps(fields["metadata"]))
 
 
 def require_accepted(receipt: Receipt) -> Receipt:

@@ -13,10 +13,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from operator import itemgetter
 from typing import Any
 
 from keepstone.errors import KeepstoneError, NotFound, TooLarge, ValidationError
 from keepstone.integrations.bridge import as_sync_memory, to_name
+from keepstone.ports.caches import sized_batches
 from keepstone.text.words import has_visible_text
 from keepstone.types import Message
 from keepstone.write.blocks import MAX_BLOCK_DEPTH, MAX_ORIGINAL, ORIGINAL, text_of
@@ -70,7 +72,7 @@ class SessionItems:
         try:
             made = [self._message(turn, stored) for turn in turns]
             added: list[SessionItem] = []
-            for batch in _batches(made):
+            for batch in sized_batches(made, itemgetter(2), _MAX_BATCH_MESSAGES, _MAX_BATCH_BYTES):
                 ids = self._ingest([message for _, message, _ in batch], extract, stored)
                 added += [replace(turn, id=id) for (turn, _, _), id in zip(batch, ids, strict=True)]
         except Exception:
@@ -222,20 +224,6 @@ class SessionItems:
         record = self._memory.get(id)
         original = None if record is None else _original_in(list(record.blocks or ()))
         return "" if original is None else str(original.get("piece", ""))
-
-
-def _batches(made: Sequence[tuple[SessionItem, Message, int]]) -> Iterator[list[tuple[SessionItem, Message, int]]]:
-    """Messages in batches of one call."""
-    batch: list[tuple[SessionItem, Message, int]] = []
-    held = 0
-    for each in made:
-        if batch and (len(batch) == _MAX_BATCH_MESSAGES or held + each[2] > _MAX_BATCH_BYTES):
-            yield batch
-            batch, held = [], 0
-        batch.append(each)
-        held += each[2]
-    if batch:
-        yield batch
 
 
 def to_searchable_text(text: str) -> str:

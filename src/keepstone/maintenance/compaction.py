@@ -22,6 +22,7 @@ from keepstone.maintenance import clusters, digest
 from keepstone.ports.chat import ChatModel
 from keepstone.ports.stores import Clock, Progress, Store
 from keepstone.ports.values import ListQuery, Selector
+from keepstone.recall.query import check_int
 from keepstone.text.times import lifetime
 from keepstone.text.token_count import estimate_tokens
 from keepstone.types import MESSAGE, Metadata, Receipt, Record, Scope, Usage, clean_name
@@ -99,8 +100,7 @@ class Compactor:
         meanwhile is left alone, and so is one that a write limit refuses; run it again later."""
         wanted = _kinds(kinds)
         tag = None if tag is None else clean_name(tag, "tag")
-        if isinstance(most, bool) or not isinstance(most, int) or not 1 <= most <= 1_000_000:
-            raise ValidationError(f"most is {most!r:.40}: use a whole number from 1 to 1000000.")
+        check_int(most, "most", 1, 1_000_000)
         found = self._list_old(scope, self._clock() - lifetime(older_than, "older_than", may_be_zero=True), wanted, tag, most)
         groups = [group for part in _partition(found) for group in self._group_related(scope, part)]
         run = _Run()

@@ -24,7 +24,7 @@ from keepstone.ports.stores import Embedder, Progress, Store
 from keepstone.ports.values import ImportRow, RecordExport, Support
 from keepstone.ports.vectors import embed_texts
 from keepstone.recall.access import AccessCounter
-from keepstone.recall.query import check_int, other_scopes
+from keepstone.recall.query import check_fraction, check_int, other_scopes
 from keepstone.text.passages import embedding_texts, further_passages
 from keepstone.text.times import parse_time
 from keepstone.text.words import record_terms
@@ -377,18 +377,12 @@ def _set_time(given: Any, name: str) -> datetime:
     return parse_time(given, name)
 
 
-def _fraction(given: Any, name: str) -> float:
-    if isinstance(given, bool) or not isinstance(given, (int, float)) or not 0 <= given <= 1:
-        raise ValidationError(f"{name} is {given!r:.40}: use a number from 0 to 1.")
-    return float(given)
-
-
 FIELDS: dict[str, Callable[[Any, str], Any]] = {
     **dict.fromkeys(("id", "kind", "tag", "source", "action"), clean_name),
     **dict.fromkeys(("key", "session", "role", "name"), _name),
     **dict.fromkeys(("occurred_at", "created_at", "updated_at", "valid_from", "known_from"), _set_time),
     **dict.fromkeys(("expires_at", "last_accessed_at", "valid_to"), _time),
-    **dict.fromkeys(("importance", "trust"), _fraction),
+    **dict.fromkeys(("importance", "trust"), check_fraction),
     **dict.fromkeys(("parents", "sensitive"), _names),
     "content": lambda given, name: check_content(given, _LONGER * MAX_CONTENT),
     "metadata": lambda given, name: check_metadata(given),

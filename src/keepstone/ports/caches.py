@@ -6,7 +6,7 @@ one it was read at.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
@@ -120,3 +120,21 @@ def batches(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
     [[1, 2], [3]]
     """
     return (items[start : start + size] for start in range(0, len(items), size))
+
+
+def sized_batches(items: Iterable[T], size: Callable[[T], int], most: int, most_size: int) -> Iterator[list[T]]:
+    """Parts of at most `most` items whose sizes add up to `most_size` at most, in order. A larger item is a part of its own.
+
+    >>> list(sized_batches(["a", "bb", "c"], len, 9, 3))
+    [['a', 'bb'], ['c']]
+    """
+    batch, held = list[T](), 0
+    for item in items:
+        own = size(item)
+        if batch and (len(batch) == most or held + own > most_size):
+            yield batch
+            batch, held = [], 0
+        batch.append(item)
+        held += own
+    if batch:
+        yield batch
