@@ -19,14 +19,6 @@ _RECORD_BYTES = 1_500  # of a record without content: its object, times and name
 WindowKey = tuple[Scope, str | None]
 
 
-class LimitedBuffer:
-    """The limits of a buffer: messages of a window, and the seconds that it is kept."""
-
-    def __init__(self, bound: int, ttl: float) -> None:
-        self.bound = bound
-        self.ttl = ttl
-
-
 @dataclass(frozen=True, slots=True)
 class _Slot:
     window: Window
@@ -34,7 +26,7 @@ class _Slot:
     size: int
 
 
-class MemoryBuffer(LimitedBuffer):
+class MemoryBuffer:
     """A buffer that no other process sees. A forked child begins with an empty one.
 
     `keep` drops a window that the same thread looked up before the last `clear`: it may hold what was erased."""
@@ -42,7 +34,7 @@ class MemoryBuffer(LimitedBuffer):
     def __init__(
         self, bound: int = 200, ttl: float = 3600.0, max_bytes: int = 32 * 2**20, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        super().__init__(bound, ttl)
+        self.bound, self.ttl = bound, ttl
         self._max_bytes = max_bytes
         self._clock = clock
         self._next_sweep = clock() + self.ttl

@@ -22,7 +22,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import parse_qs, quote, urlsplit
 
-from keepstone.buffers.memory import LimitedBuffer
 from keepstone.distribution import install_command
 from keepstone.errors import ConfigurationError
 from keepstone.ports.caches import Window
@@ -68,13 +67,13 @@ class _Connection:
             self.pending_clears.difference_update(keys)
 
 
-class RedisBuffer(LimitedBuffer):
+class RedisBuffer:
     """A buffer in a Redis. No method raises for a Redis that fails, or takes much longer than `timeout` seconds."""
 
     def __init__(
         self, url: str, *, bound: int = 200, ttl: float = 3600.0, space: str = "keepstone", timeout: float = 0.25
     ) -> None:
-        super().__init__(bound, ttl)
+        self.bound, self.ttl = bound, ttl
         self._options = _connection_options(url, timeout)
         self._space = space
         self._connection = self._connect()
