@@ -17,7 +17,7 @@ from keepstone.cli.arguments import json_object, text_or_pipe
 from keepstone.cli.exit_codes import OK, PROVIDER, REFUSED
 from keepstone.cli.invocation import Invocation
 from keepstone.cli.output import Output, progress
-from keepstone.errors import ConfigurationError, ValidationError
+from keepstone.errors import ConfigurationError
 from keepstone.ports.serialize import document
 
 if TYPE_CHECKING:
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 app = typer.Typer()
 jobs = typer.Typer()
-STATES = ("waiting", "running", "failed")
 WITHOUT_WORKER = {"worker": False}
 
 
@@ -87,8 +86,6 @@ def list_(
     A job holds messages that a model has not learned from yet. A job that failed five times stays until it is retried or
     dropped.
     """
-    if state not in (None, *STATES):
-        raise ValidationError(f"--state is {state!r:.40}: use {', '.join(STATES[:-1])} or {STATES[-1]}.")
     call.show(
         lambda memory: memory.jobs.list(state=cast("JobState | None", state), limit=limit),
         lambda out, listed: _render_jobs(out, listed, state, call.place),
