@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import urlencode
 
 from markupsafe import escape
@@ -21,6 +21,7 @@ from keepstone.server.identity import FORGET, WRITE
 from keepstone.server.problems import status_of
 from keepstone.types import BURIED, MESSAGE, PINNED, Record, Version
 
+N = TypeVar("N", int, float)
 KINDS = ("fact", "note", "message", "episode", "summary")
 MAX_TAGS = 60
 _PAGE_RECORDS, _MAX_HITS = 25, 30
@@ -82,8 +83,8 @@ def _search(request: PageRequest, fields: Mapping[str, str | None]) -> tuple[Seq
         kinds=_searched_kinds(request, fields["kind"]),
         tag=fields["tag"],
         session=fields["session"],
-        min_trust=parse_fraction(fields["trust"], "trust"),
-        min_importance=parse_fraction(fields["importance"], "importance") or 0.0,
+        min_trust=parse(float, fields["trust"], "trust"),
+        min_importance=parse(float, fields["importance"], "importance") or 0.0,
         min_similarity=None if text else 0.0,
     )
     hits = request.backend.search(request.caller.scope, query)
@@ -97,11 +98,13 @@ def _searched_kinds(request: PageRequest, kind: str | None) -> list[str] | None:
     return None if kind == "any" else [kind]
 
 
-def parse_fraction(text: str | None, name: str) -> float | None:
+def parse(kind: type[N], text: str | None, name: str) -> N | None:
+    """The number of a field, None where it is empty."""
     try:
-        return None if text is None else float(text)
+        return None if text is None else kind(text)
     except ValueError:
-        raise ValidationError(f"{name} is {text!r:.40}: use a number from 0 to 1.") from None
+        use = "a whole number" if kind is int else "a number from 0 to 1"
+        raise ValidationError(f"{name} is {text!r:.40}: use {use}.") from None
 
 
 # -- several memories ----------------------------------------------------------------------------------------------------
@@ -184,7 +187,7 @@ def add_memory(request: PageRequest) -> Response:
     form = request.http.form
     try:
         arguments: dict[str, Any] = {name: form[name].strip() for name in ("kind", "tag", "key") if form.get(name, "").strip()}
-        importance = parse_fraction(form.get("importance", "").strip() or None, "importance")
+        importance = parse(float, form.get("importance", "").strip() or None, "importance")
         if importance is not None:
             arguments["importance"] = importance
         receipt = request.memory.remember(form.get("content", ""), **arguments, source=request.caller.source(None))

@@ -13,7 +13,7 @@ from keepstone.errors import NotFound, ValidationError
 from keepstone.ports.serialize import because
 from keepstone.recall.query import RecallQuery
 from keepstone.server.dashboard.context import Page, PageRequest
-from keepstone.server.dashboard.pages_memories import KINDS, MAX_TAGS, parse_fraction
+from keepstone.server.dashboard.pages_memories import KINDS, MAX_TAGS, parse
 from keepstone.text.token_count import estimate_tokens
 from keepstone.types import Explanation, Hit, Recall
 
@@ -79,25 +79,18 @@ def _answer(request: PageRequest, text: str, fields: Mapping[str, str | None]) -
 def _recall_arguments(fields: Mapping[str, str | None]) -> dict[str, Any]:
     kind = fields["kind"]
     return {
-        "limit": _parse_int(fields["limit"], "limit") or 5,
+        "limit": parse(int, fields["limit"], "limit") or 5,
         "kinds": None if kind is None else [kind],
         "tag": fields["tag"],
         "session": fields["session"],
-        "min_similarity": parse_fraction(fields["min_similarity"], "min_similarity"),
-        "min_confidence": parse_fraction(fields["min_confidence"], "min_confidence"),
-        "min_importance": parse_fraction(fields["min_importance"], "min_importance") or 0.0,
-        "min_trust": parse_fraction(fields["min_trust"], "min_trust"),
-        "max_tokens": _parse_int(fields["max_tokens"], "max_tokens"),
+        "min_similarity": parse(float, fields["min_similarity"], "min_similarity"),
+        "min_confidence": parse(float, fields["min_confidence"], "min_confidence"),
+        "min_importance": parse(float, fields["min_importance"], "min_importance") or 0.0,
+        "min_trust": parse(float, fields["min_trust"], "min_trust"),
+        "max_tokens": parse(int, fields["max_tokens"], "max_tokens"),
         "as_of": fields["as_of"],
         "known_at": fields["known_at"],
     }
-
-
-def _parse_int(text: str | None, name: str) -> int | None:
-    try:
-        return None if text is None else int(text)
-    except ValueError:
-        raise ValidationError(f"{name} is {text!r:.40}: use a whole number.") from None
 
 
 def show_why(request: PageRequest) -> Response:
@@ -117,7 +110,7 @@ def _explain(request: PageRequest, query: str, id: str) -> Explanation:
 
 def show_context(request: PageRequest) -> Response:
     """What is known about a question, as the block for a prompt."""
-    query, max_tokens = request.http.param("query"), _parse_int(request.http.param("max_tokens"), "max_tokens")
+    query, max_tokens = request.http.param("query"), parse(int, request.http.param("max_tokens"), "max_tokens")
     if query is None:
         raise ValidationError("the context needs a question: ask one on the recall page.")
     text = request.memory.context(query, max_tokens=_DEFAULT_CONTEXT_TOKENS if max_tokens is None else max_tokens)
