@@ -43,11 +43,12 @@ on, but features were chosen with it in view. 99 of its 1,540 answer keys are kn
 are for development, six for test; nothing was tuned on the test half. *Unanswerable* questions are about the world
 (*unrelated*), presume something never said (*false premise*: the name of a dog, where there is no dog), or ask for an
 attribute never said of a known person. *AUROC*: how well the best score separates answerable questions from these; .5 is
-chance. *Calibration error*: mean distance between score and share of right hits, in ten bins. *Traps*: a later statement
-that replaces nothing. In brackets: 95 % intervals of the test figures.
+chance. *Calibration error*: mean distance between score and share of right hits, in ten bins. *Updates*: a later statement
+replaces an earlier one. *Traps*: a later statement looks like an update and replaces nothing. In brackets: 95 % intervals of
+the test figures.
 
-**Languages.** For each language at least 20 facts and 20 questions that avoid the words of the fact, 10 questions without
-an answer and 5 updates.
+**Languages.** For each language and half: 38 questions that avoid the words of the fact, about 20 more asked in English, 12
+questions without an answer, and 6 updates.
 
 ## What falls short
 

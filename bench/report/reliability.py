@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from bench.report import pages
@@ -40,14 +41,15 @@ _SOAKED = {
     "wal_mb": ("write-ahead log", mb), "store_mb": ("store on disk", mb), "p50_ms": ("median latency", ms),
     "live": ("live memories", count),
 }  # fmt: skip
-_FAILURES = {"lost": "lost", "drift": "drift", "duplicates": "duplicates", "errors": "errors"}
-_SUMMARY = {"kills": "kills", "acknowledged": "acknowledged writes", "lost": "lost", "drift": "drift"}
+_FAILURES = {"lost": "lost", "drift": "inconsistent", "duplicates": "duplicates", "errors": "errors"}
+_SUMMARY = {"kills": "kills", "acknowledged": "acknowledged writes", "lost": "lost", "drift": "inconsistent records"}
+_COUNTED = re.compile(r"^(\d+) times ")
 METHOD = """## Method
 
 **Faults.** Each row runs on real stores. Afterwards the test looks for every acknowledged write by id, list, words and
 vector. It checks that forgotten text is gone, that the interrupted call took effect completely or not at all, and that
-`doctor` and the audit log find nothing. *Failures* counts lost writes, drift (text, words and vectors disagree), duplicates
-and unexpected errors. `make test` runs every row with smaller numbers.
+`doctor` and the audit log find nothing. *Failures* counts lost writes, inconsistent records (text, words and vectors
+disagree), duplicates and unexpected errors. `make test` runs every row with smaller numbers.
 
 **Histories.** 8 processes write, read and forget the same five keys, on one file and through 3 servers on one PostgreSQL,
 while processes or servers are killed. A checker (`bench/linearizable.py`, after Wing, Gong and Lowe) looks for an order of
@@ -138,11 +140,11 @@ def _soak(results: Results, files: dict[str, str]) -> list[str]:
         drawn += [Strip(title, points, shown)] if len(points) > 1 else []
     parts = [
         f"{plain(found['minutes'])} minutes, {count(found['requests'])} requests, {count(found['errors'])} errors; the store is "
-        f"{'whole' if found['whole'] else '**not whole**'}; memory, handles, log and latency are **{found['verdict']}**."
+        f"{'undamaged' if found['whole'] else '**damaged**'}; memory, handles, log and latency are **{found['verdict']}**."
     ]
     if drawn:
         subtitle = f"Each measure from zero; {count(found['requests'])} requests, {count(found['errors'])} errors"
         files["soak.svg"] = strips(f"A server under load for {plain(found['minutes'])} minutes", subtitle, drawn)
         parts.append(pages.image("soak.svg", "Memory, handles, log and latency of a server under load"))
-    problems = [f"- {problem}" for problem in found.get("problems", [])]
-    return [*parts, *(["\n".join(problems)] if problems else [])]
+    problems = ["- " + _COUNTED.sub(r"\1 × ", problem) for problem in found.get("problems", [])]
+    return [*parts, *(["\n".join(["The errors, and what the server logged:", "", *problems])] if problems else [])]

@@ -19,18 +19,19 @@ TONES = {"keepstone": "ours", "chroma": "gold", "mem0": "violet", "langgraph": "
 _VERBS = ("recall", "context", "get", "list", "remember", "update", "forget", "remember_many", "ingest")
 _MAINTENANCE = ("health", "verify", "compact", "age")
 _ROW_TITLES = {"remember_many": "remember_many, 100 at once", "ingest": "ingest, 1,000 messages with facts learned"}
-_ROW_TITLES |= {verb: f"{verb}, all of as many facts" for verb in _MAINTENANCE}
+_ROW_TITLES |= {verb: f"{verb}, over all facts" for verb in _MAINTENANCE}
 _SIZES: dict[str, tuple[str, Callable[[float], str]]] = {
     "open_ms": ("open the store, wall time", ms), "first_recall_ms": ("first recall, wall time", ms),
     "cli_recall_ms": ("`keepstone recall`, cold, wall time", ms), "cli_recall_cpu_ms": ("`keepstone recall`, cold", ms),
-    "resident_mb": ("memory of the process", mb), "disk_mb": ("disk", mb), "found_at_5": ("found among five", share),
-    "recall_at_10": ("exact ten nearest found", share),
+    "resident_mb": ("memory of the process", mb), "disk_mb": ("disk", mb), "found_at_5": ("answers among five hits", share),
+    "recall_at_10": ("the ten nearest vectors found", share),
 }  # fmt: skip
 LEAD = """What each call costs: the median CPU time of the whole process on two cores, unless a heading says otherwise. Compare
 figures of one run with each other; milliseconds depend on the machine. [Sources](#sources) lists the commands."""
 METHOD = """## Method
 
-**Growth.** One scope in one file, filled step by step; at each size the verbs are called in turn.
+**Growth.** One scope in one file, filled step by step; at each size the verbs are called in turn. `health`, `verify`, `compact`
+and `age` go over all facts of a store of that size; the figure in brackets is for each fact.
 
 **Others.** Each system runs in its own environment, through its public interface, with keepstone's embedder, on the same
 texts and questions, in one run. × is its time divided by keepstone's: above 1, keepstone is faster. FTS5 and numpy alone are
