@@ -209,8 +209,8 @@ def settings_table() -> Iterator[str]:
     for field in dataclasses.fields(Settings):
         unset = field.default in (None, "", dataclasses.MISSING)
         least, most = field.metadata["least"], field.metadata["most"]
-        bounds = "" if least is None else f" ({least:g} to {most:g})"
-        default = "unset" if unset else str(field.default).lower()
+        bounds = "" if least is None else f" ({least:,} to {most:,})".replace(".0 ", " ").replace(".0)", ")")
+        default = "unset" if unset else str(field.default).lower().removesuffix(".0")
         yield f"| `{field.name}` | `{PREFIX}{field.name.upper()}` | {default} | {field.metadata['text']}{bounds} |"
 
 

@@ -42,90 +42,90 @@ def _setting(default: Any, text: str, least: float | None = None, most: float | 
 class Settings:
     """Every setting with its default; the table in the documentation is made from this class."""
 
-    durable: bool = _setting(True, "every write waits until the disk has it; off: a power cut may cost the last writes")
+    durable: bool = _setting(True, "each commit waits until the disk has it; false: a power cut may lose the last writes")
     busy_timeout: float = _setting(30.0, "seconds to wait for another process's write", 5.0, 3600.0)
     statement_timeout: float = _setting(60.0, "PostgreSQL: seconds that one statement may take", 1.0, 86400.0)
     encryption_key: str = _setting(
-        "", "a file: the key that encrypts it, a passphrase or 64 hexadecimal digits; needs keepstone[encrypted]", shown=False
+        "", "the key that encrypts a file, a passphrase or 64 hexadecimal digits; needs keepstone[encrypted]", shown=False
     )
     encryption_key_file: str = _setting("", "a file that holds the encryption key")
     encryption_key_command: str = _setting("", "a command that prints the encryption key: pass show keepstone")
     encryption_key_keyring: str = _setting("", "the entry of the system's keyring that holds the encryption key: SERVICE/NAME")
-    read_url: str = _setting("", "PostgreSQL: a standby that recall reads from: postgresql://user@replica/name", shown=False)
+    read_url: str = _setting("", "PostgreSQL: the standby that recall reads from: postgresql://user@replica/name", shown=False)
     read_staleness: float = _setting(
-        5.0, "PostgreSQL: seconds that the standby may be behind; recall reads from the primary if it is more", 0.1, 3600.0
+        5.0, "PostgreSQL: maximum seconds that the standby may be behind; beyond that, recall reads from the primary", 0.1, 3600.0
     )
     buffer: str = _setting("", "the buffer of the newest messages: redis://host:6379/0; unset: in this process")
-    buffer_messages: int = _setting(200, "messages of a session that are buffered", 1, 10_000)
-    buffer_seconds: float = _setting(3600.0, "maximum seconds that they stay in the buffer", 1.0, 86400.0)
-    index: str = _setting("", "another engine's index of vectors: chroma:/folder, chroma:http://…, qdrant:…, pinecone:NAME")
+    buffer_messages: int = _setting(200, "maximum messages of a session in the buffer", 1, 10_000)
+    buffer_seconds: float = _setting(3600.0, "maximum seconds that a message stays in the buffer", 1.0, 86400.0)
+    index: str = _setting("", "an external vector index: chroma:/folder, chroma:http://…, qdrant:…, pinecone:NAME")
     cache_mb: int = _setting(512, "memory for the indexes of scopes in use, in megabytes", 1, 1_000_000)
     approximate_from: int = _setting(
         50_000,
-        "memories from which a scope of a file is searched through an index in the folder FILE-index; 0: all are compared",
+        "number of memories from which a scope of a file has an index in the folder FILE-index; 0: never",
         0,
         10**9,
     )
-    min_similarity: float | None = _setting(
-        None, "relevance below which a memory is not recalled; unset: what unrelated memories reach", 0, 1
-    )
+    min_similarity: float | None = _setting(None, "minimum relevance of a recalled memory; unset: better than chance", 0, 1)
     min_confidence: float | None = _setting(
         None,
-        "probability that a memory answers below which nothing is recalled; unset: 0.1, and 0.2 where the reader took part",
+        "minimum probability that a memory answers; below it nothing is recalled; unset: 0.1, with the reader 0.2",
         0.0,
         1.0,
     )
     reader: str = _setting(
         "auto",
-        "who reads the best hits together with the question: auto (context, tools and agents do), always (recall too), off",
+        "where the reader judges the best hits: auto (context, tools, agents and hooks), always (recall too), off",
     )
 
-    min_trust: float = _setting(0.0, "trust of sources below which nothing is recalled, unless a recall says otherwise", 0.0, 1.0)
+    min_trust: float = _setting(0.0, "minimum trust of a recalled memory, unless a recall says otherwise", 0.0, 1.0)
 
-    extract: bool = _setting(True, "facts are looked for in what users say: by the model, or by rules where there is none")
-    extract_after: float = _setting(5.0, "seconds that messages are gathered before a model is asked for facts", 0.0, 86400.0)
+    extract: bool = _setting(True, "facts are extracted from what users say: by the model, or by rules if there is none")
+    extract_after: float = _setting(5.0, "seconds that messages are collected before a model is asked for facts", 0.0, 86400.0)
     worker: bool = _setting(
-        True, "with a model: a thread of this process works on the queue; off: only 'keepstone upkeep run' does"
+        True, "with a model: a thread of this process runs the queued jobs; false: only 'keepstone upkeep run' does"
     )
-    tool_writes_per_minute: int = _setting(10, "memories that the memory tools may write in a minute, in one scope", 1, 100_000)
-    writes_per_minute: int = _setting(0, "writes of a scope in a minute, messages included; 0: as many as come", 0, 10_000_000)
+    tool_writes_per_minute: int = _setting(10, "maximum writes of the memory tools in a minute, in one scope", 1, 100_000)
+    writes_per_minute: int = _setting(0, "maximum writes of a scope in a minute, messages included; 0: no maximum", 0, 10_000_000)
     source_writes_per_minute: Mapping[str, int] = _setting(
-        _NOTHING, "the same for one source or class of sources: web=60,tool=120", 0, 10_000_000
+        _NOTHING, "the same for a source or channel: web=60,tool=120", 0, 10_000_000
     )
-    write_interval: float = _setting(0.0, "seconds that must lie between two writes of a scope", 0.0, 86400.0)
+    write_interval: float = _setting(0.0, "minimum seconds between two writes of a scope", 0.0, 86400.0)
     sensitive: Mapping[str, str] = _setting(
-        _NOTHING, "what is done about sensitive data, by kind: card=refuse,email=redact (redact, tag, refuse, allow)"
+        _NOTHING, "what happens to each kind of sensitive data: card=refuse,email=redact (redact, tag, refuse, allow)"
     )
     ttl_days: float = _setting(
         0.0,
-        "days that a memory without its own time to live is kept; messages and values under keys stay; 0: for ever",
+        "default time to live of a memory in days; messages and values under keys stay; 0: none",
         0.0,
         36500.0,
     )
     detectors: str = _setting("", "further detectors of sensitive data: phonenumbers, phonenumbers:DE, presidio")
-    quarantine: bool = _setting(True, "text of untrusted sources that reads like instructions waits for a review")
+    quarantine: bool = _setting(
+        True, "text from outside that reads like instructions to a model is not recalled until it was reviewed"
+    )
     hold: str = _setting(
         "none",
-        "what waits for a person's approval and is not recalled before: none, agents (what agents, tools and web pages write), "
-        "all (messages are not held)",
+        "what is not recalled until a person approves it: none, agents (what agents, tools and web pages write), "
+        "all (except messages)",
     )
-    unconfirmed_days: float = _setting(30.0, "days that untrusted memories are kept unconfirmed; 0: for ever", 0.0, 36500.0)
-    single_valued: str = _setting("", "further tags of which a subject has one value at a time: city,employer")
-    model_timeout: float = _setting(60.0, "seconds a model may take for an answer", 0.1, 3600.0)
+    unconfirmed_days: float = _setting(
+        30.0, "days after which unconfirmed memories of untrusted sources expire; 0: never", 0.0, 36500.0
+    )
+    single_valued: str = _setting("", "further tags that have one value at a time for each subject: team,manager")
+    model_timeout: float = _setting(60.0, "maximum seconds without data from a model", 0.1, 3600.0)
     request_bytes: int = _setting(
-        9_961_472, "server: bytes of a body that brings texts to remember; any other has 1 MB at most", 1024, 1_073_741_824
+        9_961_472, "server: maximum bytes of a body with texts to remember; other bodies: 1 MB", 1024, 1_073_741_824
     )
-    import_bytes: int = _setting(268_435_456, "server: bytes that an import may have", 1024, 1_099_511_627_776)
-    request_seconds: float = _setting(20.0, "server: seconds that the body of a request may take to arrive", 0.1, 3600.0)
+    import_bytes: int = _setting(268_435_456, "server: maximum bytes of an import", 1024, 1_099_511_627_776)
+    request_seconds: float = _setting(20.0, "server: maximum seconds until the body of a request has arrived", 0.1, 3600.0)
     requests_per_minute: int = _setting(
-        6000, "server: requests of a key in a minute, unless it has its own; 0: any", 0, 10_000_000
+        6000, "server: maximum requests of a key in a minute, unless it has its own rate; 0: no maximum", 0, 10_000_000
     )
     request_embedders: str = _setting(
-        "", "server: embedders that a request may name beside the built-in ones: openai:text-embedding-3-small,minilm"
+        "", "server: embedders besides the built-in ones that a request may name: openai:text-embedding-3-small,minilm"
     )
-    public_url: str = _setting(
-        "", "server: the address it is reached at, if that is not where it listens: https://memory.example.org"
-    )
+    public_url: str = _setting("", "server: its public address, such as that of a proxy: https://memory.example.org")
     token_issuer: str = _setting(
         "", "server: the issuer of tokens that are accepted in addition to keys: https://login.example.org"
     )
@@ -136,12 +136,10 @@ class Settings:
     token_claims: Mapping[str, str] = _setting(
         _NOTHING, "server: the claims of a token that hold tenant, agent, user and scopes: tenant=org_id,user=sub"
     )
-    upkeep_hours: float = _setting(
-        0.0, "server: hours between two runs of the default maintenance policy; 0: it does not run by itself", 0.0, 8760.0
-    )
+    upkeep_hours: float = _setting(0.0, "server: hours between two runs of the default maintenance policy; 0: never", 0.0, 8760.0)
     mcp_forget: bool = _setting(False, "the MCP server offers forget_memory too, to keys that may forget")
     telemetry: bool = _setting(False, "server: OpenTelemetry spans, by the GenAI memory conventions; needs keepstone[otel]")
-    model_retries: int = _setting(2, "how often a model is asked again when its service fails or is busy", 0, 20)
+    model_retries: int = _setting(2, "retries if the model's service fails or is busy", 0, 20)
 
     @property
     def encrypted(self) -> bool:
