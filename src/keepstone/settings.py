@@ -75,7 +75,7 @@ class Settings:
     )
     reader: str = _setting(
         "auto",
-        "where the reader judges the best hits: auto (context, tools, agents and hooks), always (recall too), off",
+        "where the reader judges the best hits: auto (context, tools and agents), always (recall and hooks too), off",
     )
 
     min_trust: float = _setting(0.0, "minimum trust of a recalled memory, unless a recall says otherwise", 0.0, 1.0)
