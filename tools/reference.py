@@ -203,15 +203,15 @@ def error_classes() -> list[type[Exception]]:
 
 # -- settings and command line ------------------------------------------------------------------------------------------
 def settings_table() -> Iterator[str]:
-    from keepstone.settings import PREFIX, Settings
+    from keepstone.settings import Settings
 
-    yield from ["| setting | environment | default | what it does |", "|---|---|---|---|"]
+    yield from ["| setting | default | what it does |", "|---|---|---|"]
     for field in dataclasses.fields(Settings):
         unset = field.default in (None, "", dataclasses.MISSING)
         least, most = field.metadata["least"], field.metadata["most"]
         bounds = "" if least is None else f" ({least:,} to {most:,})".replace(".0 ", " ").replace(".0)", ")")
         default = "unset" if unset else str(field.default).lower().removesuffix(".0")
-        yield f"| `{field.name}` | `{PREFIX}{field.name.upper()}` | {default} | {field.metadata['text']}{bounds} |"
+        yield f"| `{field.name}` | {default} | {field.metadata['text']}{bounds} |"
 
 
 def cli_commands() -> Iterator[str]:
