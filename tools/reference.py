@@ -180,7 +180,8 @@ def fields_table(value: type) -> Iterator[str]:
     for field in dataclasses.fields(value):
         if not field.name.startswith("_"):
             factory = "" if field.default_factory is dataclasses.MISSING else f"`{field.default_factory()!r}`"
-            default = factory if field.default is dataclasses.MISSING else f"`{field.default!r}`"
+            made = f"{type(field.default).__name__}()" if dataclasses.is_dataclass(field.default) else repr(field.default)
+            default = factory if field.default is dataclasses.MISSING else f"`{made}`"
             yield f"| `{field.name}` | {typed(str(field.type))} | {default} | {comments.get(field.name, '')} |"
     for name, static in vars(value).items():
         if isinstance(static, property) and static.fget and not name.startswith("_"):

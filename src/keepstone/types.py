@@ -63,7 +63,7 @@ class Scope:
 
     tenant: str = "local"  # the customer or organisation
     agent: str = "default"  # the program that remembers
-    user: str = ""  # the person it is about; empty for no one person
+    user: str = ""  # the person it is about; empty: no particular user
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "tenant", clean_name(self.tenant, "tenant"))
@@ -97,10 +97,10 @@ class Record:
     kind: str  # fact, note, value, message, episode, summary, or one of your own
     tag: str  # one word to sort by
     key: str | None  # names a value that later writes supersede
-    content: str  # the text, exactly as given but for what the guard took out
+    content: str  # the text, exactly as given, except what the guard removed
     metadata: Metadata  # your own JSON; can be filtered by
     importance: float  # 0 to 1
-    source: str  # the channel it came by: user, agent, tool, web, import, system, with an optional detail
+    source: str  # the channel it came from: user, agent, tool, web, import, system, with an optional detail
     trust: float  # 0 to 1, by the source
     session: str | None  # the conversation it was said in
     role: str | None  # of a message: who spoke
@@ -108,8 +108,8 @@ class Record:
     occurred_at: datetime  # when it happened or was said
     created_at: datetime  # when it was first stored
     updated_at: datetime  # when it was last changed
-    valid_from: datetime  # since when it holds
-    valid_to: datetime | None  # until when it held; None: it holds
+    valid_from: datetime  # since when it is true
+    valid_to: datetime | None  # until when it was true; None: it still is
     expires_at: datetime | None  # when it is no longer recalled; None: never
     last_accessed_at: datetime | None  # when it was last recalled
     access_count: int  # how often it was recalled
@@ -164,7 +164,7 @@ class ModelMessage(dict[str, Any]):
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """One state a record was in: `known_from` is when the store learned it, `valid_from` since when it holds."""
+    """One version of a record."""
 
     version: int
     content: str
@@ -177,11 +177,11 @@ class Version:
     session: str | None
     role: str | None
     name: str | None
-    valid_from: datetime
-    valid_to: datetime | None
-    known_from: datetime  # when the store learned it
+    valid_from: datetime  # since when it is true
+    valid_to: datetime | None  # until when it was true; None: it still is
+    known_from: datetime  # since when the store has it
     expires_at: datetime | None
-    action: str  # what made it: added, updated, superseded …
+    action: str  # the write that made it: added, updated, superseded …
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,8 +189,8 @@ class Passage:
     """The passage of a long text that a hit shows: content[start:end] of the whole record, which `get` returns."""
 
     text: str
-    start: int  # characters before it
-    end: int
+    start: int  # its first character in the whole text
+    end: int  # the character after its last
     length: int  # characters of the whole text
 
 
@@ -205,9 +205,9 @@ class Hit:
 
     record: Record
     score: float  # 0 to 1: the probability that it answers the question
-    signals: Mapping[str, float]
+    signals: Mapping[str, float]  # the points that each group of features added
     passage: Passage | None = None  # None: the record holds the whole text
-    superseded_by: str | None = None  # the id of a later record that probably replaces what this one says; None: none is known
+    superseded_by: str | None = None  # the id of a later record that probably replaces this one; None: none is known
 
     @property
     def content(self) -> str:
@@ -230,10 +230,10 @@ class Recall(Sequence[Hit]):
 
     query: str
     hits: tuple[Hit, ...] = ()  # best first; the recall itself is a sequence of them
-    considered: int = 0  # how many records were looked at
-    left_out: int = 0  # how many hits the token budget cut
-    notes: tuple[str, ...] = ()
-    cut: tuple[str, ...] = ()  # their ids
+    considered: int = 0  # the number of records that were compared
+    left_out: int = 0  # the number of hits that the token budget cut
+    notes: tuple[str, ...] = ()  # why the result may be weaker than usual
+    cut: tuple[str, ...] = ()  # the ids of the hits that were cut
     confidence: float = 0.0  # 0 to 1: the probability that any hit answers the query
 
     def __iter__(self) -> Iterator[Hit]:
@@ -264,8 +264,8 @@ class Context(str):
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What calls to a model took. `cached_tokens` are those of the input that the provider had kept from before; `cost` is in
-    the currency of the prices the model was given, None where it has none."""
+    """What the calls of a model used. `cached_tokens` is the part of the input that was read from the provider's cache. `cost` is
+    in the currency of the model's prices, and None if it has no prices."""
 
     input_tokens: int = 0
     output_tokens: int = 0
@@ -297,28 +297,28 @@ class Receipt:
     'duplicate'"""
 
     action: Action  # added, duplicate, merged, superseded, updated, redacted, quarantined or refused
-    id: str | None  # the record that now holds the content; None where nothing is stored
+    id: str | None  # the record that now holds the content; None: nothing is stored
     version: int  # its version now
-    reasons: tuple[str, ...] = ()
-    learned: tuple[str, ...] = ()  # ids of facts found in it at once
-    usage: Usage | None = None
+    reasons: tuple[str, ...] = ()  # why, in words
+    learned: tuple[str, ...] = ()  # ids of facts that were learned at once
+    usage: Usage | None = None  # what a model used, if one was called
     retry_after: float | None = None  # seconds after which a refused write can be tried again
     may_replace: Mapping[str, float] = field(default_factory=dict, hash=False)  # id of an earlier record -> the probability
 
 
 @dataclass(frozen=True, slots=True)
 class ForgetReceipt:
-    """What was erased. `ids` are the records that went, or went back to what they said before, derived ones included; `places`
-    counts what was taken out where (records, versions, words, vectors, derived, summaries, states, jobs …); `summarised` are
-    sessions whose stored summary went with one of their messages. `erased` is False where bytes are left for
-    now, and `reasons` says which and until when: another process still reads the old pages of the file, a database server has its
-    log, a buffer or an index could not be reached.
+    """What was erased. `ids` are the records that were erased or restored to an earlier value, derived ones included. `places`
+    counts what was erased where (records, versions, words, vectors, derived, summaries, states, jobs …). `summarised` are
+    sessions whose summary was erased with one of their messages. `erased` is False if bytes are left for now, and `reasons` says
+    which and until when: another process still reads the old pages of the file, a database server has its log, a buffer or an
+    index could not be reached.
 
     >>> receipt = memory.forget(receipt.id)
     >>> receipt.forgotten, receipt.erased
     (1, True)"""
 
-    forgotten: int  # how many records went
+    forgotten: int  # the number of erased records
     ids: tuple[str, ...] = ()
     erased: bool = True  # whether every byte is gone
     reasons: tuple[str, ...] = ()
@@ -351,7 +351,7 @@ class Page(Sequence[Record]):
 class AuditRow:
     """One entry of the audit log; it never holds content."""
 
-    number: int  # grows with every change: the clock of the store
+    number: int  # its place in the order of all changes
     at: datetime
     verb: str  # remember, update, forget …
     action: str
@@ -367,8 +367,8 @@ class Explanation:
 
     id: str
     recalled: bool
-    rank: int | None  # its place among the hits; None: not among them
-    score: float
+    rank: int | None  # its place among the hits; None: not recalled
+    score: float  # 0 to 1: the probability that it answers
     signals: Mapping[str, float]
     reasons: tuple[str, ...]
 
@@ -379,8 +379,8 @@ class ScopeSummary:
     spaces only: likely the same user under two spellings."""
 
     scope: Scope
-    memories: int  # active records that are no messages
-    messages: int
+    memories: int  # active records other than messages
+    messages: int  # active messages
     sessions: int  # conversations
     bytes: int  # of all texts
     last_activity: datetime | None  # the last entry in its audit log
@@ -392,31 +392,31 @@ EntityKind = Literal["person", "place", "project", "topic"]
 
 @dataclass(frozen=True, slots=True)
 class Entity:
-    """Someone or something that memories name. `related` are the names that most of its memories name too, with the number of
-    memories they share."""
+    """A person, place, project or topic that memories name. `related` are the names that occur with it most often, with the
+    number of memories that they share."""
 
     name: str
-    kind: EntityKind  # by the words around the name
-    memories: int  # how many name it
-    last_at: datetime  # when the newest of them happened
-    ids: tuple[str, ...]  # of the newest of them
+    kind: EntityKind  # judged by the words around the name
+    memories: int  # the number of memories that name it
+    last_at: datetime  # the time of the newest of them
+    ids: tuple[str, ...]  # the newest of them
     related: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class SessionCost:
-    """What memory cost a model in one session on one UTC day, in tokens."""
+    """The tokens that memories took in one session on one day (UTC)."""
 
     day: str  # 2026-03-01
     session: str
     injected: int  # tokens that hooks added to the prompt
-    recalled: int  # tokens that the model asked for
-    times: int  # how often
+    recalled: int  # tokens that memory tools returned
+    times: int  # the number of injections and recalls
 
 
 @dataclass(frozen=True, slots=True)
 class ImportReport:
-    """What an import did; `errors` are (line number, what is wrong with it)."""
+    """The result of an import; `errors` are pairs of a line number and what is wrong there."""
 
     added: int
     skipped: int
@@ -425,7 +425,7 @@ class ImportReport:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing the doctor found: which check, what is wrong, what to do."""
+    """A problem that the doctor found: the check, what is wrong, and what to do."""
 
     check: str
     problem: str
@@ -434,7 +434,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """The doctor's report on a store."""
+    """The result of `upkeep.doctor`."""
 
     healthy: bool
     records: int

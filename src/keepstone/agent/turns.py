@@ -41,7 +41,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What an agent answered, how it came to it, and which memories it was given. `notes` say where memory failed it."""
+    """The answer of an agent, its steps, and the ids of the memories that it was given. `notes` says where memory failed."""
 
     text: str
     session: str

@@ -73,7 +73,7 @@ class Summary:
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """Messages for a model, the ids of the records among them, and what they cost."""
+    """Messages for a model, the ids of their records, and their number of tokens."""
 
     messages: list[Wire]
     ids: tuple[str, ...]

@@ -27,7 +27,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Diff:
-    """What came, what changed and what went between two times. What was forgotten cannot be shown: `forgotten` counts it."""
+    """The records added, changed and removed between two times. Forgotten records cannot be shown: `forgotten` counts them."""
 
     since: datetime
     until: datetime

@@ -42,7 +42,7 @@ _LESSON = "lesson"  # in the saved state of a task that was cut off: the id of i
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A task under way: its id, the session its steps are kept in, and what similar tasks have taught."""
+    """A current task: its id, the session that holds its steps, and the episodes of similar tasks as lessons."""
 
     id: str
     task: str
