@@ -206,13 +206,13 @@ def error_classes() -> list[type[Exception]]:
 def settings_table() -> Iterator[str]:
     from keepstone.settings import Settings
 
-    yield from ["| setting | default | what it does |", "|---|---|---|"]
+    yield from ["| setting | what it does | default |", "|---|---|---|"]
     for field in dataclasses.fields(Settings):
         unset = field.default in (None, "", dataclasses.MISSING)
         least, most = field.metadata["least"], field.metadata["most"]
         bounds = "" if least is None else f" ({least:,} to {most:,})".replace(".0 ", " ").replace(".0)", ")")
         default = "unset" if unset else str(field.default).lower().removesuffix(".0")
-        yield f"| `{field.name}` | {default} | {field.metadata['text']}{bounds} |"
+        yield f"| `{field.name}` | {field.metadata['text']}{bounds} | {default} |"
 
 
 def cli_commands() -> Iterator[str]:
