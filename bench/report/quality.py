@@ -53,7 +53,7 @@ questions without an answer, and 6 updates.
 ## What falls short
 
 - **Attributes never said, false premises.** Most such questions bring a hit in plain `recall`. With the reader (`context()`,
-  tools, agents) about half of them do, and about one answerable question in ten brings nothing.
+  tools, agents) about half of them do; the reader also silences some questions that have an answer.
 - **Updates in other words.** A new statement that shares no word with the question is often not among the first five.
 - **Several places at once.** LoCoMo's multi-hop questions rarely have all of their turns among the first five.
 - **Paraphrases.** The built-in embedder adds word vectors and does not read sentences. MiniLM (`embedder="minilm"`) finds
