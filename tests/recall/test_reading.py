@@ -52,6 +52,15 @@ def test_a_list_that_nothing_is_a_member_of_brings_nothing() -> None:
         assert "French" in memory.context("Which languages do I speak?")
 
 
+def test_what_was_just_said_is_not_read_beside_what_answers_it() -> None:
+    with Memory.open(":memory:") as memory:
+        memory.remember("Alice sails on Sundays.")
+        asked = "My boat is named Tern. When does Alice sail?"
+        memory.conversation("now").add("user", asked)
+        assert "Sundays" in memory.context(asked)
+        assert asked not in memory.context(asked)
+
+
 def test_a_damaged_model_is_said_to_be(tmp_path: Path) -> None:
     (tmp_path / "vocab.txt").write_text("[CLS]\n[SEP]\n")
     with pytest.raises(EmbedderError, match="reader's model"):

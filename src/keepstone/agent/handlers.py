@@ -19,9 +19,8 @@ from keepstone.maintenance.forgetting import Eraser
 from keepstone.ports.filters import TEXT_OPERATORS, Filter, parse
 from keepstone.ports.stores import Clock, Store
 from keepstone.ports.values import ListQuery
-from keepstone.recall.flow import RecallFlow
+from keepstone.recall.flow import RecallFlow, is_asked
 from keepstone.recall.query import RecallQuery
-from keepstone.tasks.context import asked
 from keepstone.types import MESSAGE, Receipt, Record, Scope, clean_name
 from keepstone.write.flow import WriteFlow
 from keepstone.write.request import WriteRequest
@@ -106,7 +105,7 @@ class Toolbox:
             wanted = RecallQuery.parse(query, limit=more, tag=tag, filter=texts)
             found = self._recalling.search(scope, replace(wanted, read=True))
             confidence = found.confidence
-            hits = [hit for hit in found if hit.id not in leave_out and not asked(hit.record, query)][:limit]
+            hits = [hit for hit in found if hit.id not in leave_out and not is_asked(hit.record, query)][:limit]
             records = [hit.record for hit in hits]
             replaced = {hit.id: hit.superseded_by for hit in hits if hit.superseded_by is not None}
         else:

@@ -54,7 +54,8 @@ def connect(
     The MCP server and, where the client has them, hooks are written into its own configuration. --dry-run shows the change
     without making it. The original files are kept, and --undo restores them. Options for store and scope are written too.
     """
-    call.require_store("connect")
+    if not list_:
+        call.require_store("connect")
     launch = Launch.here(_options(call), project)
     call = replace(call, db=":memory:")  # no store is opened: whether there is one does not matter
     if list_ or client is None:

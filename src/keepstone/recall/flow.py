@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
@@ -190,6 +190,14 @@ class RecallFlow:
     def search_records(self, scope: Scope, query: RecallQuery) -> list[Record]:
         """The records of a query's hits, for internal use."""
         return [hit.record for hit in self.search(scope, query)]
+
+    def find_shown(self, scope: Scope, query: RecallQuery, ids: Collection[str]) -> frozenset[int]:
+        """The sequences of what ranks high for a query and is known to whoever asks: `ids`, and the question itself, just
+        said."""
+        ranking = self.rank(scope, replace(query, read=False, min_confidence=0.0))
+        found = self._fetch_hits(scope, ranking, ranking.order[: query.limit])
+        shown = [position for position, hit in found if hit.id in ids or is_asked(hit.record, query.text)]
+        return frozenset(ranking.sequences(np.array(shown, dtype=np.int64)))
 
     def find_standing(self, scope: Scope, query: RecallQuery) -> tuple[list[Record], set[str]]:
         """The standing instructions and preferences that may apply to a query, in order of precedence; without a query all that
@@ -381,7 +389,7 @@ class RecallFlow:
         anchor = question.time.anchor if question.time is not None else None
         event_vector = self._embed(anchor)[0] if anchor else None
 
-        any_kind = replace(query, standing=False)  # the postings that tell are not in the mapped columns
+        any_kind = replace(query, standing=False, leave_out=frozenset())  # neither is told by the mapped columns
 
         def usable(view: View) -> NDArray[np.bool_]:
             return self._usable(scope, any_kind, view, _unexpired(view, micros(now)))
@@ -447,6 +455,8 @@ class RecallFlow:
             usable = usable & (view.trusts >= np.float32(query.min_trust))
         if query.standing:
             usable = usable & standing_slots(view)
+        if query.leave_out:
+            usable = usable & ~np.isin(view.sequences, list(query.leave_out))
         if query.filter is not None and snapshot is not None:
             past = [matches(query.filter, record.metadata, record.content) for record in snapshot.records]
             usable = usable & np.array(past, dtype=np.bool_)
@@ -474,6 +484,11 @@ class RecallFlow:
                 hit = Hit(self._accesses.with_pending(record), round(scores[at], 4), signals[at], passage, replaced_by)
                 hits.append((position, hit))
         return hits
+
+
+def is_asked(record: Record, query: str) -> bool:
+    """Whether a record is the question itself, said a moment ago: it answers nothing."""
+    return record.kind == MESSAGE and record.role in (None, "user") and record.content.strip() == query.strip()
 
 
 def _unexpired(view: View, now_micros: int) -> NDArray[np.bool_]:

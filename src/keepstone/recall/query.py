@@ -37,6 +37,7 @@ class RecallQuery:
     min_confidence: float | None = None
     read: bool = False  # a model call follows, so the reader may take its time; for internal use
     standing: bool = False  # only standing instructions and preferences; for internal use
+    leave_out: frozenset[int] = frozenset()  # sequences of what the prompt has already; for internal use
 
     @classmethod
     def parse(

@@ -12,16 +12,14 @@ from datetime import datetime
 from types import MappingProxyType
 
 from keepstone.ports.stores import Clock
-from keepstone.recall.flow import RecallFlow
+from keepstone.recall.flow import RecallFlow, is_asked
 from keepstone.recall.query import ContextQuery
-from keepstone.recall.render import CLOSE, CLOSE_STANDING, OPEN, OPEN_STANDING, render_instruction, render_line
+from keepstone.recall.render import CLOSE, CLOSE_STANDING, OPEN, OPEN_STANDING, is_filler, render_instruction, render_line
 from keepstone.tasks.flow import EPISODE
 from keepstone.tasks.working_memory import WorkingMemory
 from keepstone.text.clipping import CUT, cut
-from keepstone.text.junk import junk_reason
 from keepstone.text.standing import find_standing
 from keepstone.text.token_count import estimate_tokens
-from keepstone.text.words import only_asks
 from keepstone.types import MESSAGE, PINNED, UNTRUSTED, Context, Record, Scope, Version
 
 _MAX_HITS = 50
@@ -29,7 +27,6 @@ _MAX_EXCHANGES = 15
 _MAX_LESSONS = 3
 _MAX_FORMER = 10  # records whose former values are looked up
 _MAX_FORMER_CHARS = 200  # of a former value that is shown
-_MAX_FILLER_CHARS = 200  # a longer text is never filler
 _MIN_SCORE_SHARE = 0.005  # of the best hit's score: what scores less only fills the prompt
 _BUDGET_PARTS = 3  # what is in hand, and the lessons, may each have one part in so many of the budget
 _STANDING_PARTS = 4  # standing instructions may have one part in so many of the budget
@@ -76,12 +73,14 @@ class Contexts:
         lessons = self._recalling.search(scope, lesson) if teaches else []
         if said_only:
             wanted = replace(wanted, kinds=frozenset((MESSAGE,)))
+        if self._recalling.has_kind(scope, MESSAGE):  # or what was just said ranks before what answers it
+            wanted = replace(wanted, leave_out=self._recalling.find_shown(scope, wanted, set(leave_out)))
         hits = [hit for hit in self._recalling.search(scope, wanted) if hit.record.kind != EPISODE]
         least = _MIN_SCORE_SHARE * max((hit.score for hit in hits), default=0.0)
         hits = [hit for hit in hits if hit.score >= least]
         out = set(leave_out)
         recalled = self._recalling.with_replies(scope, hits) if said_only else [hit.record for hit in hits]
-        known = [record for record in recalled if record.id not in out and not asked(record, query) and not is_filler(record)]
+        known = [record for record in recalled if record.id not in out and not is_asked(record, query) and not is_filler(record)]
         taught = [hit.record for hit in lessons if hit.id not in out]
         standing, outdated = self._recalling.find_standing(scope, wanted)
         standing = [record for record in standing if record.id not in out]
@@ -115,13 +114,6 @@ class Contexts:
         return found
 
 
-def is_filler(record: Record) -> bool:
-    """Whether a record tells a model nothing: a greeting, "Noted.", a question."""
-    if record.key is not None or len(record.content) > _MAX_FILLER_CHARS:
-        return False
-    return (record.kind == MESSAGE and only_asks(record.content)) or junk_reason(record.content) is not None
-
-
 def is_instruction(record: Record) -> bool:
     """Whether a record holds a standing instruction, and not only a preference."""
     return find_standing(record.content) == "instruction"
@@ -143,11 +135,6 @@ def compose_standing(records: Sequence[Record], max_tokens: int) -> tuple[str, l
     chosen.sort(key=lambda each: (each[0].created_at, each[0].id))
     block = "\n".join([OPEN_STANDING, *(line for _, line in chosen), CLOSE_STANDING])
     return block, [record.id for record, _ in chosen]
-
-
-def asked(record: Record, query: str) -> bool:
-    """Whether a record is the question itself, said a moment ago: it answers nothing."""
-    return record.kind == MESSAGE and record.role in (None, "user") and record.content.strip() == query.strip()
 
 
 def composed(

@@ -126,6 +126,14 @@ def test_a_file_that_cannot_be_read_is_left_alone(home: Path) -> None:
     assert files_of(home) == {broken: b'{"mcpServers": {'}
 
 
+def test_the_list_needs_no_store(home: Path) -> None:
+    there = {"HOME": str(home), "KEEPSTONE_URL": "http://127.0.0.1:9"}
+    shown = process("connect", "--list", cwd=home, **there)
+    assert (shown.returncode, "claude-code" in shown.stdout) == (0, True), shown.stderr
+    refused = process("connect", "claude-code", cwd=home, **there)
+    assert (refused.returncode, "names a server" in refused.stderr) == (5, True)
+
+
 def test_the_command_shows_the_change_and_makes_it(home: Path) -> None:
     def run(*arguments: str) -> str:
         done = process(*arguments, cwd=home, HOME=str(home))

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from keepstone import Memory
+from keepstone import Memory, Message
 from keepstone.cli.coding_agents.hooks import HookHandler, read_transcript
 from keepstone.errors import RateLimited
 from keepstone.importing.project import find_project
@@ -233,6 +233,17 @@ def test_the_budget_and_the_fence_hold_for_what_is_injected(memory: Memory, tmp_
     answer = json.loads(handler.answer("prompt", "cursor", "auto", {**prompt, "conversation_id": "d"}, "/"))
     assert answer["continue"] is True
     assert "9007" in answer["additional_context"]
+
+
+def test_what_was_shown_is_not_followed_by_what_only_fills_the_prompt(memory: Memory, tmp_path: Path) -> None:
+    memory.remember("The staging server runs on port 8443.")
+    memory.ingest([Message("user", "Thanks, noted!"), Message("user", "Which port is it?")], session="earlier")
+    handler = HookHandler(memory, tmp_path / "marks")
+    payload = {"session_id": "s", "hook_event_name": "UserPromptSubmit", "prompt": "Which port does the staging server run on?"}
+    first = handler.answer("prompt", "claude-code", "off", payload, "/")
+    assert "8443" in first
+    assert "noted" not in first
+    assert handler.answer("prompt", "claude-code", "off", payload, "/") == "", "what answers it stands in the session already"
 
 
 def test_the_block_of_a_session_stays_and_what_is_new_comes_last(memory: Memory, tmp_path: Path) -> None:

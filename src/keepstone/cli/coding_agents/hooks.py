@@ -22,7 +22,7 @@ from keepstone.importing.project import project_agent
 from keepstone.importing.transcripts import Said, read_transcript
 from keepstone.importing.writer import origin_id
 from keepstone.memory import Memory
-from keepstone.recall.render import CLOSE, OPEN, escape_text, render_line
+from keepstone.recall.render import CLOSE, OPEN, escape_text, is_filler, render_line
 from keepstone.text.token_count import estimate_tokens
 from keepstone.types import MESSAGE, Receipt, Record
 
@@ -103,9 +103,10 @@ class HookHandler:
             return ""
         shown = self._shown.setdefault(session, set())
         hits = memory.recall(prompt[:4000], limit=_MAX_HITS * 2, also=[self._memory.scope])
-        new = [hit for hit in hits if hit.record.session != session and hit.record.id not in shown]
+        least = _MIN_SHARE * max((hit.score for hit in hits), default=0.0)  # what was shown already may be the answer
+        new = [hit for hit in hits if hit.record.session != session and hit.record.id not in shown and not is_filler(hit.record)]
         new.sort(key=lambda hit: -hit.score)
-        close = [hit.record for hit in new if hit.score >= _MIN_SHARE * new[0].score]
+        close = [hit.record for hit in new if hit.score >= least]
         chosen = _take(_drop_sources(close)[:_MAX_HITS], PROMPT_TOKENS * _CHARS_PER_TOKEN)
         shown.update(record.id for record in chosen)
         return "\n".join([OPEN, *map(render_line, chosen), CLOSE]) if chosen else ""
