@@ -3,11 +3,12 @@
     python -m training.reader_pairs --data FOLDER --sentences distill_sentences.txt.xz --model MODEL_DIR --out PACK
 
 FOLDER holds what is read beside training/relations, none of it shipped: squad2_a.json (SQuAD 2.0, half of dev, from
-chrischute/squad, CC BY-SA 4.0), nqg_{src,tgt}-{dev,test}.txt (SQuAD 1.1 questions with their sentences, from xinyadu/nqg, CC
-BY-SA 4.0), selqa_{dev,test}.json (emorynlp/selqa, Apache-2.0), friendsqa_{dev,tst}.json (emorynlp/FriendsQA, Apache-2.0).
-`--judge` adds candidates that are only scored. Pairs of an earlier and a later statement (`training/revision_pairs.py`) are for
-the reader's second judgement. `--keep` keeps the vocabulary that ships. PACK gets the pairs as pieces of a vocabulary that is
-pruned to what texts use, its rows in four bits, and the layers of all-MiniLM-L6-v2.
+chrischute/squad, CC BY-SA 4.0), nqg_{src,tgt}-{dev,test}.txt (SQuAD 1.1 questions with their sentences, from xinyadu/nqg, CC BY-
+SA 4.0), selqa_{dev,test}.json (emorynlp/selqa, Apache-2.0), friendsqa_{dev,tst}.json (emorynlp/FriendsQA, Apache-2.0). `--judge`
+adds candidates that are only scored. Pairs of an earlier and a later statement (`training/revision_pairs.py`) are for the
+reader's second judgement. `--keep` keeps the vocabulary that ships. `--share SOURCE=SHARE` takes a part of the questions of one
+source (people, answers, updates, replacements, plain, public, revisions) for a short training. PACK gets the pairs as pieces of a
+vocabulary that is pruned to what texts use, its rows in four bits, and the layers of all-MiniLM-L6-v2.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from training.personas import Persona, Question, make_persona, vary
 from training.plain_pairs import plain_pairs
 from training.relations import load_relations
 from training.revision_pairs import revision_pairs
-from training.update_rows import Stores, load_updates
+from training.update_rows import Stores, load_answers, load_updates
 
 PERSONAS = 1000
 VOCABULARY = 13_000
@@ -134,6 +135,12 @@ def _friends(paragraph: dict, rng: Random) -> Iterator[Pair]:
         yield from ((entry["question"], said[at], 0) for at in rng.sample(rest, min(3, len(rest))))
 
 
+def take_share(pairs: list[Pair], share: float, rng: Random) -> list[Pair]:
+    """The pairs of a part of the questions."""
+    kept = {asked for asked in dict.fromkeys(pair[0] for pair in pairs) if rng.random() < share}
+    return [pair for pair in pairs if pair[0] in kept]
+
+
 def prune(vocabulary: list[str], texts: list[str]) -> list[str]:
     """The pieces that the texts use most, every single character, and the special tokens."""
     whole, counts = WordPiece(vocabulary), Counter[int]()
@@ -172,24 +179,23 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--keep", action="store_true", help="keep the vocabulary that ships")
     parser.add_argument("--personas", type=int, default=PERSONAS)
+    parser.add_argument("--share", action="append", default=[], metavar="SOURCE=SHARE")
     options = parser.parse_args()
     rng, relations = Random(7), load_relations()
-    pairs: list[Pair] = []
+    sources: dict[str, list[Pair]] = {"people": []}
     for _ in range(options.personas):
-        pairs += persona_pairs(make_persona(relations, rng, rng.randint(6, 30), rng.randint(2, 10)), rng)
-    of_updates, replacements = Stores(load_updates()).pairs(rng)
-    pairs += [*of_updates, *plain_pairs(rng)]
-    everyday = len(pairs)
-    pairs += public_pairs(options.data, rng)
-    answers = len(pairs)
-    pairs += revision_pairs(relations, rng)
-    pairs += replacements
+        sources["people"] += persona_pairs(make_persona(relations, rng, rng.randint(6, 30), rng.randint(2, 10)), rng)
+    sources["answers"], _ = Stores(load_answers()).pairs(rng)
+    sources["updates"], replacements = Stores(load_updates()).pairs(rng)
+    sources |= {"plain": list(plain_pairs(rng)), "public": list(public_pairs(options.data, rng))}
+    sources |= {"revisions": list(revision_pairs(relations, rng)), "replacements": replacements}
+    for source, share in (each.split("=") for each in options.share):
+        sources[source] = take_share(sources[source], float(share), rng)
+    print({name: len(pairs) for name, pairs in sources.items()}, flush=True)
+    pairs = [pair for part in sources.values() for pair in part]
+    answers = len(pairs) - len(sources["revisions"]) - len(sources["replacements"])
     judged = json.loads(options.judge.read_text(encoding="utf-8")) if options.judge else []
     scored = [(entry["question"], hit[0], 0) for entry in judged for hit in entry["hits"]]
-    print(
-        everyday, "pairs of people,", answers - everyday, "public,", len(pairs) - answers, "of two statements;",
-        sum(label for *_, label in pairs) / len(pairs), "positive",
-    )  # fmt: skip
     vocabulary = (options.model / "vocab.txt").read_text(encoding="utf-8").rstrip("\n").split("\n")
     with lzma.open(options.sentences, "rt", encoding="utf-8") as file:
         sentences = file.read().split("\n")[::2]

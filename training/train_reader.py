@@ -1,10 +1,12 @@
 """Trains the reader: a cross-encoder from all-MiniLM-L6-v2 that judges whether a memory answers a question.
 
-    python training/train_reader.py --pack PACK --out OUT [--steps N]
+    python training/train_reader.py --pack PACK --out OUT [--start] [--seed N] [--steps N]
 
 PACK is what `training/reader_pairs.py` wrote; only torch and numpy are needed. [CLS] question [SEP] memory [SEP], and a linear
 head on [CLS] with two rows: does the memory answer; does it, as a later statement, replace the first text (for a question that
-stands before it, if one does). Binary cross-entropy, AdamW with warm-up and linear decay. The word rows stay as they are packed.
+stands before it, if one does). Binary cross-entropy, and a softmax over the memories that were read with a question; AdamW with
+warm-up and linear decay. The word rows stay as they are packed. `--start` begins with the reader that ships, whose vocabulary the
+pack must have (`--keep`).
 OUT gets the layers as float16, and the logits of the pairs that are only scored; `python training/train_reader.py --ship OUT …
 --pack PACK` writes them in eight bits into the package: of several trainings the mean, which judges better than each.
 """
@@ -13,7 +15,6 @@ from __future__ import annotations
 
 import argparse
 import lzma
-import random
 import time
 from pathlib import Path
 
@@ -21,7 +22,10 @@ import numpy as np
 import torch
 import torch.nn.functional as functional
 
-WIDTH, HEADS, LAYERS, LENGTH, FIRST, BATCH = 384, 12, 6, 128, 64, 768
+WIDTH, HEADS, LAYERS, LENGTH, FIRST = 384, 12, 6, 128, 64
+BATCH = 768 if torch.cuda.is_available() else 192
+CHOICE = 0.3  # how much it counts that what answers has the highest logit of all that were read with a question
+SHIPPED = Path(__file__).parents[1] / "src/keepstone/embedders/reader_model"
 HIDDEN = 0.15  # share of the words of statements that are hidden in training
 POSITIVE = (0.1284, 0.3881, 0.6568, 0.9424, 1.2562, 1.6181, 2.0690, 2.7326)  # the levels of keepstone.embedders.static
 
@@ -42,7 +46,7 @@ class Reader(torch.nn.Module):
         super().__init__()
         self.words = torch.nn.Parameter(torch.tensor(words), requires_grad=False)
         head = np.random.default_rng(0).normal(0, 0.02, (2, WIDTH)).astype(np.float32)
-        named = {**tensors, "head.weight": head, "head.bias": np.full(2, -1.0, np.float32)}
+        named = {"head.weight": head, "head.bias": np.full(2, -1.0, np.float32), **tensors}
         self.tensors = torch.nn.ParameterDict(
             {name.replace(".", "/"): torch.nn.Parameter(torch.tensor(v, dtype=torch.float32)) for name, v in named.items()}
         )
@@ -101,10 +105,39 @@ def ship(trained: list[Path], pack: Path) -> None:
             tensors |= {name: np.round(values / scale[:, None]).astype(np.int8), f"{name}.scale": scale.astype(np.float32)}
         else:
             tensors[name] = values.astype(np.float16)
-    folder = Path(__file__).parents[1] / "src/keepstone/embedders/reader_model"
-    np.savez(folder / "layers.npz", **tensors)
+    np.savez(SHIPPED / "layers.npz", **tensors)
     for name in ("words.npz", "vocab.txt"):
-        (folder / name).write_bytes((pack / name).read_bytes())
+        (SHIPPED / name).write_bytes((pack / name).read_bytes())
+
+
+def load_shipped() -> dict[str, np.ndarray]:
+    """The layers of the reader that ships."""
+    with np.load(SHIPPED / "layers.npz") as file:
+        named = {name: file[name] for name in file.files}
+    scales = {name.removesuffix(".scale"): named.pop(name)[:, None] for name in list(named) if name.endswith(".scale")}
+    return {name: values.astype(np.float32) * scales.get(name, 1) for name, values in named.items()}
+
+
+def draw_batches(asked: np.ndarray, lengths: np.ndarray, rng: np.random.Generator) -> list[np.ndarray]:
+    """The rows in random batches that hold all that was read with a question, those of similar length together."""
+    order = np.argsort(asked, kind="stable")
+    groups = np.split(order, np.flatnonzero(np.diff(asked[order])) + 1)
+    longest = np.array([lengths[group].max() for group in groups])
+    batches: list[np.ndarray] = []
+    for part in np.array_split(rng.permutation(len(groups)), max(1, len(asked) // (40 * BATCH))):
+        rows = np.concatenate([groups[at] for at in part[np.argsort(longest[part])]])
+        batches += np.array_split(rows, max(1, len(rows) // BATCH))
+    return [batches[at] for at in rng.permutation(len(batches))]
+
+
+def choice_loss(logits: torch.Tensor, labels: torch.Tensor, asked: torch.Tensor) -> torch.Tensor:
+    """How far, of all that was read with a question, what answers is from having the highest logit."""
+    _, group = torch.unique(asked, return_inverse=True)
+    powers = torch.exp(logits.clamp(-30, 30))
+    every = torch.zeros(int(group.max()) + 1, device=logits.device).index_add(0, group, powers)
+    right = torch.zeros_like(every).index_add(0, group, powers * labels)
+    has_both = (right > 0) & (torch.zeros_like(every).index_add(0, group, 1 - labels) > 0)
+    return -torch.log(right[has_both] / every[has_both]).mean() if bool(has_both.any()) else logits.sum() * 0
 
 
 def main() -> None:
@@ -115,6 +148,8 @@ def main() -> None:
     parser.add_argument("--ship", type=Path, nargs="+", metavar="OUT", help="write the mean of these readers into the package")
     parser.add_argument("--epochs", type=int, default=3)
     parser.add_argument("--rate", type=float, default=2.5e-4)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--start", action="store_true", help="begin with the reader that ships")
     parser.add_argument("--steps", type=int, help="stop each training after so many steps, to try it")
     options = parser.parse_args()
     if options.ship is not None:
@@ -125,7 +160,7 @@ def main() -> None:
     options.out.mkdir(exist_ok=True)
     words = unpack_words(options.pack / "words.npz")
     file = np.load(options.pack / "layers.npz")
-    tensors = {name: file[name].astype(np.float32) for name in file}
+    tensors = load_shipped() if options.start else {name: file[name].astype(np.float32) for name in file}
     pieces = (options.pack / "vocab.txt").read_text(encoding="utf-8").rstrip("\n").split("\n")
     with lzma.open(options.pack / "pairs.npz.xz") as packed:
         loaded = np.load(packed)
@@ -136,7 +171,8 @@ def main() -> None:
     cls, sep, unknown = (pieces.index(piece) for piece in ("[CLS]", "[SEP]", "[UNK]"))
     ids, types, lengths = (torch.tensor(x, device=device) for x in arrange(pack, cls, sep))
     labels = torch.tensor(pack["labels"].astype(np.float32), device=device)
-    trained = torch.tensor(np.flatnonzero(pack["trained"]), device=device)
+    asked = torch.tensor(pack["pairs"][:, 0].astype(np.int64), device=device)
+    trained = np.flatnonzero(pack["trained"])
     task = torch.tensor(pack["task"].astype(np.int64), device=device)
     held = torch.tensor(np.flatnonzero(~pack["trained"]), device=device)
     print(f"{time.time() - began:.0f} s: {len(labels)} pairs", flush=True)
@@ -166,29 +202,30 @@ def main() -> None:
             found[order[at : at + 4096]] = logits_of(model, order[at : at + 4096]).float()
         return found
 
-    torch.manual_seed(0)
+    torch.manual_seed(options.seed)
     model = Reader(words, tensors).to(device)
     free = [parameter for parameter in model.parameters() if parameter.requires_grad]
     optimizer = torch.optim.AdamW(free, lr=options.rate, weight_decay=0.01, fused=device == "cuda")
-    total, step, start = options.epochs * (len(trained) // BATCH), 0, time.time()
-    for epoch in range(options.epochs):
+    rng, step, start = np.random.default_rng(options.seed), 0, time.time()
+    sizes = lengths.cpu().numpy()
+    epochs = [draw_batches(pack["pairs"][trained, 0], sizes[trained], rng)[: options.steps] for _ in range(options.epochs)]
+    total = sum(map(len, epochs))
+    for epoch, batches in enumerate(epochs):
         model.train()
-        shuffled = trained[torch.randperm(len(trained), device=device)]
-        batches = []
-        for at in range(0, len(shuffled) - BATCH * 40 + 1, BATCH * 40):
-            chunk = shuffled[at : at + BATCH * 40]
-            batches += list(chunk[torch.argsort(lengths[chunk])].view(-1, BATCH))
-        batches = batches or [shuffled[:BATCH]]
-        random.Random(epoch).shuffle(batches)
-        for rows in batches[: options.steps]:
+        for batch in batches:
             for group in optimizer.param_groups:
                 group["lr"] = options.rate * min(1, step / (0.06 * total)) * max(0.0, 1 - step / total)
-            loss = functional.binary_cross_entropy_with_logits(logits_of(model, rows), labels[rows])
+            rows = torch.tensor(trained[batch], device=device)
+            logits = logits_of(model, rows).float()
+            loss = functional.binary_cross_entropy_with_logits(logits, labels[rows])
+            loss = loss + CHOICE * choice_loss(logits, labels[rows], asked[rows])
             optimizer.zero_grad(set_to_none=True)
             loss.backward()
             torch.nn.utils.clip_grad_norm_(free, 1.0)
             optimizer.step()
             step += 1
+            if step % 100 == 0:
+                print(f"step {step} of {total}: loss {loss.item():.3f}, {time.time() - start:.0f} s", flush=True)
         print(f"epoch {epoch}: loss {loss.item():.3f}, {time.time() - start:.0f} s", flush=True)
     state = {key.replace("/", "."): value.detach().cpu().numpy().astype(np.float16) for key, value in model.tensors.items()}
     late = {key for key in state if key.startswith(("encoder.layer.3", "encoder.layer.4", "encoder.layer.5"))}

@@ -1,7 +1,10 @@
-"""Statements that changed, written by hand: `updates/*.tsv`, a row each.
+"""Statements and what is asked of them, written row by row: `updates/*.tsv` and `answers/*.tsv`.
 
-The columns are the attribute, an earlier statement, a later one that replaces it in other words, two questions about now, a later
-statement that replaces nothing, a question about the same subject that none of them answers, and a question with a false premise.
+The columns of `updates` are the attribute, an earlier statement, a later one that replaces it in other words, two questions about
+now, a later statement that replaces nothing, a question about the same subject that none of them answers, and a question with a
+false premise. Those of `answers` are the attribute, a statement, a question that it answers, the same asked without its words, a
+task that needs it, a statement about the same subject that does not answer, one that tells the attribute of somebody or something
+else, a question that none of them answers, and one with a false premise.
 
 Rows are drawn into stores of people who said all of it. What a question, or a statement, is most like in its store and what does
 not answer or replace it is what the reader meets in a recall: those are the negative pairs. Others tell of the same person or
@@ -17,7 +20,6 @@ from random import Random
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from keepstone.embedders.registry import make_embedder
 from keepstone.ports.vectors import embed_texts
@@ -27,7 +29,6 @@ Pair = tuple[str, str, int]
 _ROUNDS = 6  # times that each row is drawn
 _STORE = 35  # rows of a store
 _SAME = 0.5  # similarity of two questions from which they may ask for the same
-_TOLD = ("earlier", "later", "not_replacing")
 _NAME = re.compile(r"\b[A-Z][a-zà-ÿ]{2,}\b")
 _NO_NAMES = frozenset(
     "The This That They There Then What When Where Which Who Why How Does Did Should Can Could Will Would Are Has Have Had Our "
@@ -37,7 +38,7 @@ _NO_NAMES = frozenset(
 
 
 class UpdateRow(NamedTuple):
-    """One row."""
+    """A row of `updates`."""
 
     attribute: str
     earlier: str
@@ -48,12 +49,56 @@ class UpdateRow(NamedTuple):
     never_said: str
     false_premise: str
 
+    @property
+    def told(self) -> tuple[str, str, str]:
+        """What is said: what may answer first."""
+        return self.later, self.earlier, self.not_replacing
+
+    @property
+    def answered(self) -> tuple[str, ...]:
+        """The columns of the questions that have an answer."""
+        return "question", "reworded"
+
+
+class AnswerRow(NamedTuple):
+    """A row of `answers`."""
+
+    attribute: str
+    statement: str
+    question: str
+    reworded: str
+    task: str
+    near: str
+    other: str
+    never_said: str
+    false_premise: str
+
+    @property
+    def told(self) -> tuple[str, str, str]:
+        return self.statement, self.near, self.other
+
+    @property
+    def answered(self) -> tuple[str, ...]:
+        return "question", "reworded", "task"
+
+
+Row = UpdateRow | AnswerRow
+
+
+def _read(folder: str) -> Iterator[list[str]]:
+    for path in sorted((Path(__file__).parent / folder).glob("*.tsv")):
+        lines = path.read_text(encoding="utf-8").splitlines()
+        yield from (line.split("\t") for line in lines if line and not line.startswith("#"))
+
 
 def load_updates() -> list[UpdateRow]:
-    """Every row of every file."""
-    paths = sorted((Path(__file__).parent / "updates").glob("*.tsv"))
-    lines = [line for path in paths for line in path.read_text(encoding="utf-8").splitlines()]
-    return [UpdateRow(*line.split("\t")) for line in lines if line and not line.startswith("#")]
+    """Every row of `updates`."""
+    return [UpdateRow(*row) for row in _read("updates")]
+
+
+def load_answers() -> list[AnswerRow]:
+    """Every row of `answers`."""
+    return [AnswerRow(*row) for row in _read("answers")]
 
 
 def with_question(question: str, older: str) -> str:
@@ -61,26 +106,30 @@ def with_question(question: str, older: str) -> str:
     return f"{question} {older}"
 
 
-def find_name(row: UpdateRow) -> str:
-    """A name that stands in the earlier statement and in a question; "" where there is none."""
+def find_name(row: Row) -> str:
+    """A name that stands in what the row tells first and in a question; "" where there is none."""
+    told = row.earlier if isinstance(row, UpdateRow) else row.statement
     asked = f"{row.question} {row.reworded} {row.never_said}"
-    return next((name for name in _NAME.findall(row.earlier) if name not in _NO_NAMES and re.search(rf"\b{name}\b", asked)), "")
+    return next((name for name in _NAME.findall(told) if name not in _NO_NAMES and re.search(rf"\b{name}\b", asked)), "")
 
 
 class Stores:
     """Draws stores of rows and the pairs of each."""
 
-    def __init__(self, rows: list[UpdateRow]) -> None:
-        self._rows = rows
+    def __init__(self, rows: list[UpdateRow] | list[AnswerRow]) -> None:
+        self._rows: list[Row] = list(rows)
         self._names = [find_name(row) for row in rows]
         embedder = make_embedder("auto")
-        self._vectors: dict[str, NDArray[np.float32]] = {}
-        for column in UpdateRow._fields[1:]:
-            texts = [getattr(row, column) for row in rows]
-            self._vectors[column] = np.stack([np.asarray(vector) for vector in embed_texts(embedder, texts, "document")])
+
+        def embed(texts: list[str]) -> np.ndarray:
+            return np.stack([np.asarray(vector) for vector in embed_texts(embedder, texts, "document")])
+
+        columns = rows[0]._fields[1:]
+        self._vectors = {column: embed([getattr(row, column) for row in rows]) for column in columns}
+        self._told = [embed([row.told[part] for row in rows]) for part in range(3)]
 
     def pairs(self, rng: Random) -> tuple[list[Pair], list[Pair]]:
-        """Pairs (question, statement, 1 where it answers) and (earlier, later, 1 where it replaces)."""
+        """Pairs (question, statement, 1 where it answers) and, of updates, (earlier, later, 1 where it replaces)."""
         answers: list[Pair] = []
         replacements: list[Pair] = []
         for _ in range(_ROUNDS):
@@ -100,9 +149,9 @@ class Stores:
         others = others[asked[others] @ asked[number] < _SAME]
         if column in ("never_said", "false_premise"):
             others = others[asked[others] @ self._vectors[column][number] < _SAME]
-        points = np.concatenate([self._vectors[told][others] @ self._vectors[column][number] for told in _TOLD])
+        points = np.concatenate([told[others] @ self._vectors[column][number] for told in self._told])
         best = np.argsort(-points)[:count]
-        return [getattr(self._rows[int(others[at % len(others)])], _TOLD[at // len(others)]) for at in best.tolist()]
+        return [self._rows[int(others[at % len(others)])].told[at // len(others)] for at in best.tolist()]
 
     def _renamed(self, number: int, column: str, rng: Random, count: int) -> list[str]:
         """What other rows tell of a person or thing, told of this row's; the most like a text of this row among some."""
@@ -112,30 +161,37 @@ class Stores:
         others = [each for each in rng.sample(range(len(self._rows)), 60) if self._names[each]]
         asked = self._vectors["question"]
         others = [each for each in others if self._rows[each].attribute != row.attribute and asked[each] @ asked[number] < _SAME]
-        told = [(each, rng.choice(_TOLD)) for each in others]
-        told.sort(key=lambda entry: -float(self._vectors[entry[1]][entry[0]] @ self._vectors[column][number]))
-        texts = [re.sub(rf"\b{self._names[each]}\b", name, getattr(self._rows[each], which)) for each, which in told[: 3 * count]]
+        told = [(each, rng.randrange(3)) for each in others]
+        told.sort(key=lambda entry: -float(self._told[entry[1]][entry[0]] @ self._vectors[column][number]))
+        texts = [re.sub(rf"\b{self._names[each]}\b", name, self._rows[each].told[part]) for each, part in told[: 3 * count]]
         return rng.sample(texts, min(count, len(texts)))
 
     def _answers(self, number: int, store: list[int], rng: Random) -> Iterator[Pair]:
         row = self._rows[number]
-        column = rng.choice(("question", "reworded"))
+        column = rng.choice(row.answered)
         asked = vary(getattr(row, column), rng)
-        yield asked, vary(row.later, rng), 1
-        if rng.random() < 0.6:
-            yield asked, vary(row.earlier, rng), 1
-        yield asked, vary(row.not_replacing, rng), 0
+        answer, second, third = row.told
+        yield asked, vary(answer, rng), 1
+        if isinstance(row, UpdateRow):
+            if rng.random() < 0.6:
+                yield asked, vary(second, rng), 1
+        elif column != "task":  # what helps with a task is not always plain
+            yield asked, vary(second, rng), 0
+        if column != "task":
+            yield asked, vary(third, rng), 0
         near = self._like(number, column, store, 8)
         like = [*rng.sample(near, min(4, len(near))), *self._renamed(number, column, rng, 2)]
         yield from ((asked, vary(text, rng), 0) for text in like)
         for column in ("never_said", "false_premise"):
             asked = vary(getattr(row, column), rng)
-            told = [*rng.sample([getattr(row, each) for each in _TOLD], 2), *self._like(number, column, store, 4)[:1]]
+            told = [*rng.sample(row.told, 2), *self._like(number, column, store, 4)[:1]]
             told += self._renamed(number, column, rng, 2)
             yield from ((asked, vary(text, rng), 0) for text in told)
 
     def _replacements(self, number: int, store: list[int], rng: Random) -> Iterator[Pair]:
         row = self._rows[number]
+        if not isinstance(row, UpdateRow):
+            return
         asked = rng.choice(("", row.question, row.question, row.question, row.reworded))
         older = vary(row.earlier, rng)
         first = with_question(asked, older) if asked else older
