@@ -179,6 +179,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--keep", action="store_true", help="keep the vocabulary that ships")
     parser.add_argument("--personas", type=int, default=PERSONAS)
+    parser.add_argument("--updates", default="", metavar="NAME,…", help="only these files of training/updates")
     parser.add_argument("--share", action="append", default=[], metavar="SOURCE=SHARE")
     options = parser.parse_args()
     rng, relations = Random(7), load_relations()
@@ -186,7 +187,7 @@ def main() -> None:
     for _ in range(options.personas):
         sources["people"] += persona_pairs(make_persona(relations, rng, rng.randint(6, 30), rng.randint(2, 10)), rng)
     sources["answers"], _ = Stores(load_answers()).pairs(rng)
-    sources["updates"], replacements = Stores(load_updates()).pairs(rng)
+    sources["updates"], replacements = Stores(load_updates(options.updates)).pairs(rng)
     sources |= {"plain": list(plain_pairs(rng)), "public": list(public_pairs(options.data, rng))}
     sources |= {"revisions": list(revision_pairs(relations, rng)), "replacements": replacements}
     for source, share in (each.split("=") for each in options.share):

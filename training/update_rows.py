@@ -85,15 +85,16 @@ class AnswerRow(NamedTuple):
 Row = UpdateRow | AnswerRow
 
 
-def _read(folder: str) -> Iterator[list[str]]:
-    for path in sorted((Path(__file__).parent / folder).glob("*.tsv")):
+def _read(folder: str, names: str = "") -> Iterator[list[str]]:
+    paths = sorted((Path(__file__).parent / folder).glob("*.tsv"))
+    for path in [path for path in paths if not names or path.stem in names.split(",")]:
         lines = path.read_text(encoding="utf-8").splitlines()
         yield from (line.split("\t") for line in lines if line and not line.startswith("#"))
 
 
-def load_updates() -> list[UpdateRow]:
-    """Every row of `updates`."""
-    return [UpdateRow(*row) for row in _read("updates")]
+def load_updates(names: str = "") -> list[UpdateRow]:
+    """The rows of `updates`; `names`: of these files only, separated by commas."""
+    return [UpdateRow(*row) for row in _read("updates", names)]
 
 
 def load_answers() -> list[AnswerRow]:
