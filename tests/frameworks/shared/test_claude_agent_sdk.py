@@ -321,7 +321,7 @@ def test_options_have_all_of_it_beside_what_is_given(memory: Memory) -> None:
     assert options.hooks is not None
     assert options.hooks["UserPromptSubmit"][0] is given
     assert len(options.hooks["UserPromptSubmit"]) == 2
-    with pytest.raises(ConfigurationError, match="give a dictionary"):
+    with pytest.raises(ConfigurationError, match="pass a dictionary"):
         memory_options(memory, mcp_servers="servers.json")
 
 
