@@ -34,7 +34,7 @@ from keepstone.embedders.reader import Reader
 from keepstone.recall import confidence, fusion
 from keepstone.recall.confidence import EVIDENCE
 from keepstone.recall.query import RecallQuery
-from keepstone.recall.reading import MAX_READ_HITS
+from keepstone.recall.reading import MAX_READ, read_texts
 from keepstone.types import MESSAGE
 from training.personas import make_persona
 from training.relations import load_relations
@@ -99,7 +99,7 @@ def ask(
         ranking = engine.recalling.rank(scope, query)
         if ranking.confidence.evidence is None or not len(ranking.order):
             continue
-        best = ranking.order[: FIRST if reader is None else MAX_READ_HITS]
+        best = ranking.order[: FIRST if reader is None else MAX_READ]
         records = engine.store.fetch(scope, ranking.sequences(best))
         right = tuple(record is not None and not labels.get(record.id, set()).isdisjoint(question.gold) for record in records)
         behind = tuple(float(ranking.sums[best[0]] - ranking.sums[at]) for at in best)
@@ -108,9 +108,11 @@ def ask(
         row = Row(ranking.confidence.evidence, right, behind, question.kind, store, model, question.weight)
         if reader is not None and model != "other":
             texts = [f"{each.name}: {each.content}" if each.name else each.content for each in records if each]
-            logits = tuple(ranking.confidence.logits(ranking.sums[best]).tolist())
+            at_once = is_message or ranking.question.wants_all
+            read = tuple(read_texts(reader, question.text, texts, at_once))
+            logits = tuple(ranking.confidence.logits(ranking.sums[best]).tolist())[: len(read)]
             any_logit = confidence.to_logit(ranking.confidence.any)
-            row = replace(row, logits=logits, any_logit=any_logit, read=tuple(reader(question.text, texts)))
+            row = replace(row, right=right[: len(read)], logits=logits, any_logit=any_logit, read=read)
         rows.append(row)
     return rows
 

@@ -34,7 +34,7 @@ from keepstone.recall.fusion import (
 from keepstone.recall.query import RecallQuery
 from keepstone.recall.question import Question, is_plainly_english, parse_question, weigh_world
 from keepstone.recall.ranking import Ranking
-from keepstone.recall.reading import MAX_READ_HITS, MAX_READ_MESSAGES, Reading
+from keepstone.recall.reading import MAX_READ, Reading
 from keepstone.recall.selection import MAX_RERANKED, bury_last, fit_budget, group_by_subject, rerank
 from keepstone.recall.standing import MAX_STANDING, asks_for_work, choose_standing, raise_standing, rank_in, standing_slots
 from keepstone.recall.supersession import Supersession, supersede
@@ -131,18 +131,19 @@ class RecallFlow:
         if not self._reading.takes_part(query, ranking.question) or not len(ranking.order):
             return ranking
         is_message = ranking.view.kinds[ranking.features.slots[ranking.order[0]]] == ranking.view.codes.get(MESSAGE, -1)
-        first = ranking.order[: MAX_READ_MESSAGES if is_message else MAX_READ_HITS]
+        first = ranking.order[:MAX_READ]
         fetch = partial(self._fetch_slots, scope, ranking.snapshot, ranking.view)
         fetched = zip(first.tolist(), fetch(ranking.features.slots[first]), strict=True)
         records = [(at, shown[0]) for at, record in fetched if (shown := ranking.show(at, record)) is not None]
         try:
-            read = self._reading.read(query, ranking.confidence, ranking.sums, ranking.order, records)
+            at_once = bool(is_message) or ranking.question.wants_all
+            read = self._reading.read(query, ranking.confidence, ranking.sums, ranking.order, records, at_once)
             required = self._reading.required(query, is_read=True) * self._share_required(query, ranking.question)
             judged = replace(
                 ranking,
                 sums=read.sums,
                 confidence=ranking.confidence._replace(any=read.confidence),
-                notes=(*ranking.notes, f"a reader judged the first {len(records)} hits"),
+                notes=(*ranking.notes, f"a reader judged the first {len(read.logits)} hits"),
                 read=read.logits,
             )
             if read.confidence < required:  # nothing is recalled, so it does not matter what replaces what

@@ -19,7 +19,8 @@ from keepstone.recall.supersession import JudgePairs
 from keepstone.text.words import only_asks
 from keepstone.types import Record
 
-MAX_READ_HITS, MAX_READ_MESSAGES = 12, 20  # candidates that are read where the best is a fact, and where it is a message
+MAX_READ = 20  # candidates that are read
+_READ_FIRST = 8  # of them, where the best is a fact; the others only if none of these answers
 MIN_CONFIDENCE, MIN_READ_CONFIDENCE = 0.1, 0.2  # without a reader and with one, unless the caller or the settings say otherwise
 
 
@@ -32,6 +33,15 @@ class ReadCandidates:
     sums: Column
     order: NDArray[np.int64]
     confidence: float
+
+
+def read_texts(reader: Reader, question: str, texts: Sequence[str], at_once: bool = False) -> list[float]:
+    """The reader's logits of the first texts: of all where they are read `at_once`, or none of those read first answers."""
+    first = len(texts) if at_once else _READ_FIRST
+    logits = list(reader(question, texts[:first]))
+    if first < len(texts) and max(logits) <= 0:
+        logits += reader(question, texts[first:])
+    return logits
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,15 +75,16 @@ class Reading:
         sums: Column,
         order: NDArray[np.int64],
         records: Sequence[tuple[int, Record]],
+        at_once: bool,
     ) -> ReadCandidates:
-        """Read the question with the first candidates, given as positions and records. `sums` are the points of all candidates by
-        position, `order` their positions.
+        """Read the question with the first candidates, given as positions and records: all `at_once`, or as many as it takes to
+        find one that answers. `sums` are the points of all candidates by position, `order` their positions.
 
         Raises EmbedderError when the reader's model cannot be read."""
         assert self.reader is not None
         texts = [f"{record.name}: {record.content}" if record.name else record.content for _, record in records]
-        positions = np.array([position for position, _ in records], dtype=np.int64)
-        judged = np.array(self.reader(query.text, texts), dtype=np.float32)
+        judged = np.array(read_texts(self.reader, query.text, texts, at_once), dtype=np.float32)
+        positions = np.array([position for position, _ in records[: len(judged)]], dtype=np.int64)
         probability, read_sums = confidence.read(sums, positions, judged)
         arranged = order[np.argsort(-read_sums[order], kind="stable")]
         return ReadCandidates(dict(zip(positions.tolist(), judged.tolist(), strict=True)), read_sums, arranged, probability)
