@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from bench.everyday.figures import ROWS, at
-from bench.everyday.people import SPLITS
 from bench.languages.data import NAMES
 from bench.report import pages
 from bench.report.charts import Bar, Panel, bars, reliability
@@ -26,38 +25,35 @@ _LANGUAGE_COLUMNS = {
     "cross_five": "asked in English: among five",
     "unrelated_silent": "unrelated: silent",
 }
-_LANGUAGE_RESULTS = ("languages", "languages-test")
-_EVERYDAY = {f"everyday-{split}": split for split in SPLITS} | {
-    "everyday-reader": "development, with reader",
-    "everyday-reader-test": "test, with reader",
-}
+_LANGUAGES = "languages-test"
+_EVERYDAY = {"everyday-test": "`recall`", "everyday-reader-test": "with the reader"}
 METHOD = """## Method
 
 **Public benchmarks.** Each conversation is stored with `ingest`, with names and dates; questions are asked with
 `recall(limit=50, asked_at=…, min_confidence=0)`. `r@1`: the first hit answers. `any@5`, `all@5`: one or all of the answering
 places are among the first five. `frac@10`: their mean share among ten. The weights were fitted on the 50 LongMemEval
 questions and on conversations written for this project, so the LongMemEval figures are not held out. LoCoMo was not fitted
-on, but features were chosen with it in view. 99 of its 1,540 answer keys are known to be wrong.
+on, but features were chosen with it in view. Some of its answer keys are known to be wrong.
 
-**Everyday.** Twelve people and teams, written for this project, each with a store of about a hundred dated statements. Six
-are for development, six for test; nothing was tuned on the test half. *Unanswerable* questions are about the world
+**Everyday.** Six people and teams, written for this project, each with a store of about a hundred dated statements. Nothing
+was tuned on them; `python -m bench everyday` measures six others, for development. *Unanswerable* questions are about the world
 (*unrelated*), presume something never said (*false premise*: the name of a dog, where there is no dog), or ask for an
 attribute never said of a known person. *AUROC*: how well the best score separates answerable questions from these; .5 is
 chance. *Calibration error*: mean distance between score and share of right hits, in ten bins. *Updates*: a later statement
-replaces an earlier one. *Traps*: a later statement looks like an update and replaces nothing. In brackets: 95 % intervals of
-the test figures.
+replaces an earlier one. *Traps*: a later statement looks like an update and replaces nothing. In brackets: 95 % intervals.
 
-**Languages.** For each language and half: 38 questions that avoid the words of the fact, about 20 more asked in English, 12
-questions without an answer, and 6 updates.
+**Languages.** For each language: 38 questions that avoid the words of the fact, about 20 more asked in English, 12 questions
+without an answer, and 6 updates. Nothing was tuned on them; `python -m bench languages` measures the questions for
+development.
 
 ## What falls short
 
-- **Attributes never said, false premises.** Most such questions bring a hit in plain `recall`. With the reader (`context()`,
-  tools, agents) about half of them do; the reader also silences some questions that have an answer.
-- **Updates in other words.** A new statement that shares no word with the question is often not among the first five.
+- **Attributes never said, false premises.** Nearly all such questions bring a hit in plain `recall`, and about four in ten
+  with the reader (`context()`, tools, agents).
+- **Updates in other words.** Plain `recall` finds half of the new statements among five hits, and few that share no word with
+  the old one come first.
 - **Several places at once.** LoCoMo's multi-hop questions rarely have all of their turns among the first five.
-- **Paraphrases.** The built-in embedder adds word vectors and does not read sentences. MiniLM (`embedder="minilm"`) finds
-  more paraphrases, at many times the cost.
+- **Paraphrases.** The built-in embedder adds word vectors and does not read sentences.
 - **Languages.** Other languages are well below English.
 
 ## More figures
@@ -78,7 +74,7 @@ def render(results: Results) -> dict[str, str]:
     files: dict[str, str] = {}
     parts = ["## Public benchmarks", *_public(results), "## Everyday questions", *_everyday(results, files)]
     parts += ["## Languages", *_languages(results, files), METHOD]
-    parts.append(pages.sources(results, [*_PUBLIC, *_EVERYDAY, *_LANGUAGE_RESULTS]))
+    parts.append(pages.sources(results, [*_PUBLIC, *_EVERYDAY, _LANGUAGES]))
     return {**files, "quality.md": pages.page("Quality", LEAD, parts)}
 
 
@@ -102,59 +98,44 @@ def _everyday(results: Results, files: dict[str, str]) -> list[str]:
         rows = []
         for path, title in ROWS.items():
             asked = next((found["questions"][path] for found in saved.values() if at(found, path) is not None), None)
-            rows.append(
-                [
-                    title,
-                    "–" if asked is None else count(asked),
-                    *(_cell(found, path, "test" in title) for title, found in saved.items()),
-                ]
-            )
+            rows.append([title, "–" if asked is None else count(asked), *(_cell(found, path) for found in saved.values())])
         parts.append(pages.table(heads, rows))
-    for split in SPLITS:
-        if (found := results.get(f"everyday-{split}")) is not None:
-            file = f"everyday-{split}.svg"
-            files[file] = reliability(f"The score of the best hit, {split} people", found["calibration"])
-            parts.append(pages.image(file, f"Share of best hits that are right by score, {split} people"))
+    if (found := results.get("everyday-test")) is not None:
+        files["everyday.svg"] = reliability("The score of the best hit", found["calibration"])
+        parts.append(pages.image("everyday.svg", "Share of best hits that are right, by score"))
     return [*parts, *pages.unmeasured(results, _EVERYDAY)]
 
 
-def _cell(found: dict[str, Any], path: str, with_interval: bool) -> str:
+def _cell(found: dict[str, Any], path: str) -> str:
     if (value := at(found, path)) is None:
         return "–"
-    interval = f" ({'–'.join(share(bound) for bound in found['intervals'][path])})" if with_interval else ""
-    return share(value) + interval
+    return f"{share(value)} ({'–'.join(share(bound) for bound in found['intervals'][path])})"
 
 
 def _languages(results: Results, files: dict[str, str]) -> list[str]:
-    """A chart of the development questions, and a table with both halves: development / test."""
-    parts = []
-    if (found := results.get("languages")) is not None:
-        chart = {"Asked in the same language": "five", "Asked in English": "cross_five"}
-        panels = [Panel(title, tuple(_bars(found, figure)), 1.0) for title, figure in chart.items()]
-        title = "Share of questions whose answer is among five hits"
-        files["languages.svg"] = bars(f"Recall by language, {found['split']} questions", title, panels)
-        parts.append(pages.image("languages.svg", "Share of questions answered among five hits, by language"))
-    saved = [found for name in _LANGUAGE_RESULTS if (found := results.get(name)) is not None]
-    if saved:
-        codes = list(dict.fromkeys(code for found in saved for code in found["languages"]))
-        rows = [[NAMES[code], *_language_cells([found["languages"].get(code, {}) for found in saved])] for code in codes]
-        rows.append(["**mean without English**", *_language_cells([found["mean"] for found in saved])])
-        parts += [f"Questions for {' / '.join(found['split'] for found in saved)}:"]
-        parts += [pages.table(["", *_LANGUAGE_COLUMNS.values()], rows), "\n".join(_language_notes(found) for found in saved)]
-    return [*parts, *pages.unmeasured(results, _LANGUAGE_RESULTS)]
+    """A chart, and a table with further figures."""
+    if (found := results.get(_LANGUAGES)) is None:
+        return pages.unmeasured(results, [_LANGUAGES])
+    chart = {"Asked in the same language": "five", "Asked in English": "cross_five"}
+    panels = [Panel(title, tuple(_bars(found, figure)), 1.0) for title, figure in chart.items()]
+    files["languages.svg"] = bars("Recall by language", "Share of questions whose answer is among five hits", panels)
+    rows = [[NAMES[code], *_language_cells(figures)] for code, figures in found["languages"].items()]
+    rows.append(["**mean without English**", *_language_cells(found["mean"])])
+    return [
+        pages.image("languages.svg", "Share of questions answered among five hits, by language"),
+        pages.table(["", *_LANGUAGE_COLUMNS.values()], rows),
+        _language_note(found),
+    ]
 
 
-def _language_cells(halves: Sequence[Mapping[str, Any]]) -> list[str]:
-    return [" / ".join(_share_or_dash(figures.get(name)) for figures in halves) for name in _LANGUAGE_COLUMNS]
+def _language_cells(figures: Mapping[str, Any]) -> list[str]:
+    return [_share_or_dash(figures.get(name)) for name in _LANGUAGE_COLUMNS]
 
 
-def _language_notes(found: Mapping[str, Any]) -> str:
-    """What the table leaves out of one half: means of further figures, and stores that mix languages."""
-    mean = found["mean"]
-    note = (
-        f"- {found['split'].capitalize()}, mean without English: AUROC {_share_or_dash(mean['auroc'])}, the newer statement "
-        f"first {_share_or_dash(mean['update_first'])}."
-    )
+def _language_note(found: Mapping[str, Any]) -> str:
+    """What the table leaves out: means of further figures, and stores that mix languages."""
+    auroc, update_first = (_share_or_dash(found["mean"][name]) for name in ("auroc", "update_first"))
+    note = f"Mean without English: AUROC {auroc}, the newer statement first {update_first}."
     if mixed := found.get("mixed"):
         note += (
             f" Stores that mix languages, {count(mixed['questions'])} questions: {share(mixed['first'])} first, "

@@ -174,7 +174,7 @@ def _name(system: str) -> str:
 
 
 def _why(why: Any) -> str:
-    return "; ".join(f"{size}: {each}" for size, each in why.items()) if isinstance(why, Mapping) else str(why)
+    return "; ".join(f"{_many(size)}: {each}" for size, each in why.items()) if isinstance(why, Mapping) else str(why)
 
 
 def _many(title: str) -> str:
