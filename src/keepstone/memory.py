@@ -70,12 +70,13 @@ class Memory:
     ) -> Memory:  # fmt: skip
         """Open a store, which is created on first use, in one scope.
 
-        `target` is a file path, ":memory:", a postgresql:// URL or a store of your own. `embedder` is a name ("auto", "static",
-        "none"), an Embedder or a function, also an async one, from texts to vectors. If the store has vectors of another
-        embedder, they are computed again with `reembed`; without it EmbedderMismatch is raised. `model` extracts facts and
-        writes summaries: "anthropic:NAME", "openai:NAME", "openai:NAME@URL", "ollama:NAME", a ChatModel or a function; the
-        default is rules. `reranker` is a function from (query, texts) to scores from 0 to 1 that reorders the best hits. Raises
-        ConfigurationError, StoreDamaged, EmbedderMismatch.
+        `target` is a file path, ":memory:", a postgresql:// URL or a store of your own. `tenant` is a customer, `agent` the
+        program that remembers, `user` the person it is about. `embedder` is a name ("auto", "static", "none"), an Embedder or a
+        function, also an async one, from texts to vectors. If the store has vectors of another embedder, they are computed again
+        with `reembed`; without it EmbedderMismatch is raised. `model` extracts facts and writes summaries: "anthropic:NAME",
+        "openai:NAME", "openai:NAME@URL", "ollama:NAME", a ChatModel or a function; the default is rules. `buffer` (a redis://
+        URL) caches the newest messages, `index` holds vectors in another engine. `reranker` is a function from (query, texts) to
+        scores from 0 to 1 that reorders the best hits. Raises ConfigurationError, StoreDamaged, EmbedderMismatch.
 
         >>> with Memory.open("agent.db", agent="helper", user="dana") as memory:
         ...     memory.scope.user
@@ -117,6 +118,10 @@ class Memory:
         session: str | None = None, occurred_at: Time | None = None, idempotency_key: str | None = None,
     ) -> Receipt:  # fmt: skip
         """Store one memory. When this returns, the content is on disk; `action` of the receipt says what was done with it.
+
+        `key` names a value that later writes replace. `source` is the channel it came from, which decides its trust. After
+        `ttl`, in seconds or a timedelta, it is not recalled. `occurred_at` is when it happened, or since when it is true (None:
+        now). With the same `idempotency_key` a retry gives the same receipt.
 
         Raises ValidationError for content that cannot be stored, Conflict for an idempotency key that was used with other
         content, StoreError if the store cannot write.
@@ -320,7 +325,7 @@ class Memory:
         whatever the confidence). `as_of` recalls what was true then, `known_at` what was known then. Times in the query such as
         "last week" are relative to `asked_at` (None: now). `also` names further scopes that are ranked together with this one,
         such as {"user": "team"}; a part that is left out is as in this scope, and `hit.record.scope` says where a hit is from.
-        Raises ValidationError.
+        `filter` holds conditions on metadata, `max_tokens` is a budget for all hits together. Raises ValidationError.
 
         >>> [hit.content for hit in memory.recall("Which theme does Dana like?", limit=3)]
         ['Dana prefers dark mode.']"""
