@@ -49,10 +49,11 @@ def connect(
         ),
     ] = None,
 ) -> None:
-    """Connect a client: Claude Code, Claude Desktop, Codex, Cursor, VS Code, Windsurf, Zed, Gemini CLI, OpenCode.
+    """Connect Claude Code, Cursor, Codex or another client.
 
-    The MCP server and, where the client has them, hooks are written into its own configuration. --dry-run shows the change
-    without making it. The original files are kept, and --undo restores them. Options for store and scope are written too.
+    The clients are Claude Code, Claude Desktop, Codex, Cursor, VS Code, Windsurf, Zed, Gemini CLI and OpenCode. The MCP server
+    and, where the client has them, hooks are written into its own configuration, with the options for store and scope.
+    --dry-run shows the change without making it. The original files are kept, and --undo restores them.
     """
     if not list_:
         call.require_store("connect")
@@ -120,7 +121,7 @@ def hook(
     client: Annotated[str, typer.Option(metavar="NAME", help="The client whose formats are used.")] = "claude-code",
     project: o.Project = "auto",
 ) -> None:
-    """Run a hook of a coding agent, with its JSON on standard input and the answer on standard output.
+    """Run a hook of a coding agent. Its JSON is read from standard input, the response is written to standard output.
 
     session-start and prompt add memories to the session. pre-compact, stop and session-end store what was said. A hook ends
     within seconds and with exit code 0; its errors are in a log that 'keepstone doctor' shows.

@@ -48,8 +48,8 @@ def health(
 ) -> int:
     """Find duplicate, stale, contradictory and sensitive memories.
 
-    Also echoes, junk, orphans and memories never recalled. No model is used. Nothing changes without --fix. Everything that
-    --fix does can be undone, except redaction. With FILE, an export of mem0, Letta, LangMem or keepstone is checked.
+    It also finds echoes, junk, orphans and memories never recalled. No model is used. Nothing changes without --fix. Everything
+    that --fix does can be undone, except redaction. With FILE, an export of mem0, Letta, LangMem or keepstone is checked.
     """
     if fail_under is not None and not 0 <= fail_under <= 100:
         raise ValidationError(f"--fail-under is {fail_under}: use a number from 0 to 100.")

@@ -43,7 +43,7 @@ def learn(
 ) -> int:
     """Store a text and the facts in it.
 
-    A model extracts the facts if one is named, and then runs the other waiting jobs of this scope too; otherwise rules do.
+    Rules extract the facts, or a model if one is named; it then runs the other waiting jobs of this scope too.
     """
     text, about = text_or_pipe(content, "the content"), json_object(metadata, "--metadata")
     with call.open(model=call.model(model), settings=WITHOUT_WORKER) as memory, progress(call, "learning") as bar:

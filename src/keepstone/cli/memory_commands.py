@@ -65,13 +65,13 @@ def _weigh(call: Invocation, ids: Sequence[str], importance: float) -> int:
 
 @o.command(app, "pin")
 def pin(call: Invocation, ids: o.Ids) -> int:
-    """Pin memories: they are never archived for their age and come first in a context (importance 1)."""
+    """Pin memories: they never age and come first in a context. Their importance becomes 1."""
     return _weigh(call, ids, PINNED)
 
 
 @o.command(app, "bury")
 def bury(call: Invocation, ids: o.Ids) -> int:
-    """Bury memories: they stay, and are recalled after all others (importance 0)."""
+    """Bury memories: they are recalled after all others. Their importance becomes 0."""
     return _weigh(call, ids, BURIED)
 
 
@@ -121,7 +121,7 @@ To = Annotated[str, typer.Option("--to", metavar="SCOPE", help="Where to: user=N
 
 @o.command(app, "promote")
 def promote(call: Invocation, id: o.Id, to: To) -> int:
-    """Move a memory with its history to a wider scope: from a project to the user, from a user to a team.
+    """Move a memory with its history to a wider scope. From a project to the user, or from a user to a team.
 
     A memory of the personal scope has the agent "default", one of a project the agent "project:NAME".
     """

@@ -42,7 +42,7 @@ def doctor(call: Invocation) -> int:
 
 @o.alone(audit_log)
 def audit(call: Invocation, since: o.Since = None, limit: o.Limit = 100) -> None:
-    """List what was done in this scope, newest first, without contents."""
+    """List what was done in this scope, without contents. Newest first."""
     empty = f"The audit log of this scope is empty ({call.place})."
     call.show(
         lambda memory: memory.audit(since=moment(since, "--since"), limit=limit),

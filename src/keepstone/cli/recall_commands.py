@@ -144,7 +144,7 @@ def get(
     id: Annotated[str | None, typer.Argument(metavar="ID", help="The id of a record, or its beginning.")] = None,
     key: Annotated[str | None, typer.Option(metavar="KEY", help="The record with this key.")] = None,
 ) -> None:
-    """Show one record, whole."""
+    """Show one whole record."""
     if (id is None) == (key is None):
         raise ValidationError("get needs either an ID or --key: give one of them.")
     with call.open(missing="empty") as memory:
@@ -184,7 +184,7 @@ def stats(
     call: Invocation,
     days: Annotated[int, typer.Option(metavar="N", help="Days of growth to show, today included.")] = 30,
 ) -> None:
-    """Show the scope in numbers: records by kind and tag, conversations, growth, and what waits."""
+    """Show the scope in numbers. Records by kind and tag, conversations, growth, and what waits."""
     with call.open(missing="empty") as memory:
         if call.url is not None:
             found = cast(Any, memory)._request("GET", "/v1/stats", {"days": days})
@@ -205,7 +205,7 @@ def _render_stats(out: Output, found: dict[str, Any], place: str) -> None:
         if counts:
             out.line(f"    {title:<8}", ", ".join(f"{name} {count:,}" for name, count in counts))
     waiting = {
-        "conversations": found["sessions"],
+        "conversation" if found["sessions"] == 1 else "conversations": found["sessions"],
         "quarantined": found["quarantined"],
         "to review": found["reviews"],
         "jobs waiting": found["jobs"]["waiting"],
@@ -226,7 +226,7 @@ def costs(
     call: Invocation,
     days: Annotated[int, typer.Option(metavar="N", help="Days to show, today included.")] = 30,
 ) -> None:
-    """Show the tokens that memory took in prompts, by day and session: injected by hooks, recalled over MCP."""
+    """Show the tokens that memories took in prompts. By day and session: injected by hooks, recalled over MCP."""
     call.show(lambda memory: memory.costs(days=days), _render_costs, field="costs")
 
 
@@ -243,7 +243,7 @@ def _render_costs(out: Output, found: Sequence[SessionCost]) -> None:
 
 @o.command(app, "users")
 def users(call: Invocation) -> None:
-    """List the users and agents of the tenant, with counts, size and last activity.
+    """List the users and agents of the tenant. Each with counts, size and last activity.
 
     Names that differ only in case or spaces are marked.
     """
@@ -269,7 +269,7 @@ def entities(
     kind: Annotated[str | None, typer.Option(metavar="KIND", help="Only person, place, project or topic.")] = None,
     limit: o.Limit = 30,
 ) -> None:
-    """List the people, places, projects and topics that the memories name, the most named first."""
+    """List the people, places, projects and topics in memories. The most named come first."""
     call.show(
         lambda memory: memory.entities(kind=kind, limit=limit),
         lambda out, found: _render_entities(out, found, call.place),

@@ -92,13 +92,13 @@ def resolve(
 
 @o.command(review, "approve")
 def approve(call: Invocation, numbers: _Numbers = None, all_: _All = False) -> int:
-    """Keep several items at once: what was held or quarantined can be recalled from now on."""
+    """Keep several items at once. What was held or quarantined can be recalled from now on."""
     return _resolve_many(call, numbers, all_, "keep")
 
 
 @o.command(review, "reject")
 def reject(call: Invocation, numbers: _Numbers = None, all_: _All = False) -> int:
-    """Retire several items at once: they are archived, and 'keepstone upkeep restore ID' undoes that."""
+    """Retire several items at once. They are archived; 'keepstone upkeep restore ID' undoes that."""
     return _resolve_many(call, numbers, all_, "retire")
 
 

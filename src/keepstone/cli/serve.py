@@ -103,7 +103,7 @@ def _make_greeting(call: Invocation, service: Service, address: str, asked: int 
         if call.json:
             write_json({"address": address, "key": key, "store": call.shown, "mcp": settings_for(address, key)}, sys.stdout)
         else:
-            _render_greeting(out(), call, address, asked, key)
+            _render_greeting(out(), call, address, asked, key, kept)
         sys.stdout.flush()
 
     return greet
@@ -160,7 +160,7 @@ def settings_for(address: str, key: str | None) -> dict[str, Any]:
     return {"mcpServers": {"keepstone": {"type": "http", "url": f"{address}/mcp", "headers": headers}}}
 
 
-def _render_greeting(show: Output, call: Invocation, address: str, asked: int | None, key: str | None) -> None:
+def _render_greeting(show: Output, call: Invocation, address: str, asked: int | None, key: str | None, kept: str | None) -> None:
     show.line(("keepstone", "bold"), f" serves {call.shown}")
     if asked is None and not address.endswith(":8700"):
         show.line(("note: port 8700 is in use", "yellow"))
@@ -185,7 +185,8 @@ def _render_greeting(show: Output, call: Invocation, address: str, asked: int | 
             (f"keepstone keys create --name NAME --db {call.shown}", "bold"),
         )
     else:
-        show.line("  key        ", (key, "bold green"))
+        where = f"kept in {kept}" if kept is not None else "not shown again"
+        show.line("  key        ", (key, "bold green"), (f"   with all rights, {where}", "dim"))
     show.line(("Press Ctrl-C to stop.", "dim"))
 
 
@@ -197,7 +198,7 @@ def mcp(
     ] = False,
     project: o.Project = "off",
 ) -> None:
-    """Serve the memory to an MCP client over standard input and output.
+    """Serve the memory to an MCP client over stdio.
 
     The client (Claude Desktop, Claude Code, Cursor, VS Code …) starts this command; 'keepstone connect' sets it up. All clients
     share one memory unless --db or KEEPSTONE_DB names another.

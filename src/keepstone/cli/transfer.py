@@ -104,7 +104,7 @@ def import_(
         str | None, typer.Option(metavar="NAME", help="The source of all entries, instead of the file's own: web:… or another.")
     ] = None,
 ) -> int:
-    """Import an export of keepstone or of another system, or plain text, CSV or JSON, into the scope.
+    """Import an export of keepstone or another system, or any text.
 
     A keepstone export is imported as a whole, or not at all if a line is invalid; existing records are skipped. Entries of other
     systems (mem0, Letta, Zep and Graphiti, LangMem, archives of ChatGPT and Claude, folders of Markdown) are imported one by one
@@ -196,7 +196,7 @@ def _save_input() -> str:
     return file.name
 
 
-vault = typer.Typer(help="Memories as a folder of Markdown notes, for Obsidian or another editor.")
+vault = typer.Typer(help="Memories as Markdown notes, for Obsidian and other editors.")
 Folder = Annotated[str, typer.Argument(metavar="FOLDER", help="The folder of the notes.")]
 _MARKS = {"new": "+", "changed": "~", "conflict": "!", "gone": "!"}
 _WHY_NOT = {"conflict": "changed in the store since: export again", "gone": "forgotten or archived since"}
@@ -204,7 +204,7 @@ _WHY_NOT = {"conflict": "changed in the store since: export again", "gone": "for
 
 @o.command(vault, "export")
 def export_vault(call: Invocation, folder: Folder, plaintext: Plaintext = False) -> None:
-    """Write each memory but messages as a note, FOLDER/TAG/words-ID.md.
+    """Write each memory except messages as a note, FOLDER/TAG/words-ID.md.
 
     Notes of the same memories are replaced; other files in the folder stay.
     """
@@ -316,7 +316,7 @@ def sync(
     full: Annotated[bool, typer.Option("--full", help="Compare everything again, not only what changed.")] = False,
     plaintext: Plaintext = False,
 ) -> None:
-    """Synchronise the scope with another store, a server or a folder, in both directions.
+    """Synchronise the scope with a store, a server or a folder. Changes go in both directions.
 
     The target is another store, the http(s):// URL of a server (its key is in KEEPSTONE_KEY), or an existing folder that another
     program synchronises between machines. Memories that both sides changed keep both versions and are listed by

@@ -62,7 +62,7 @@ def run(
     """Run the maintenance policy in all scopes of the store.
 
     Learning jobs run if a model is named; otherwise they keep waiting. The run can be interrupted and repeated. With --every it
-    runs now and then at each interval until Ctrl-C or SIGTERM (exit code 0). If several processes run it, one does the work.
+    runs at once and after each interval, until Ctrl-C or SIGTERM (exit code 0). If several processes run it, one does the work.
     """
     period = duration(every, "--every")
     if period is not None and dry_run:
@@ -142,7 +142,7 @@ def age(
     keyed: Annotated[bool, typer.Option("--keyed", help="Include values under keys.")] = False,
     dry_run: o.DryRun = False,
 ) -> None:
-    """Archive memories that were neither changed nor read for a long time, or with --since created all that are older.
+    """Archive memories neither changed nor read for a long time. With --since created: all that are older.
 
     Without --kind, all kinds but messages. Archived memories are not recalled; nothing is erased.
     """
@@ -152,7 +152,7 @@ def age(
 
 @o.command(upkeep, "lapse")
 def lapse(call: Invocation, dry_run: o.DryRun = False) -> None:
-    """Archive memories whose time to live has ended; purge erases them later."""
+    """Archive memories whose time to live has ended. Purge erases them later."""
     _archive(call, lambda upkeep: upkeep.lapse(dry_run=dry_run))
 
 
@@ -195,13 +195,13 @@ def _archive(call: Invocation, job: Callable[[Upkeep], ArchiveReport]) -> None:
 
 @o.command(upkeep, "archive")
 def archive(call: Invocation, ids: o.Ids) -> None:
-    """Archive memories by their ids; 'keepstone upkeep undo TICKET' restores them."""
+    """Archive memories by their ids. 'keepstone upkeep undo TICKET' restores them."""
     _archive(call, lambda upkeep: upkeep.archive(ids))
 
 
 @o.command(upkeep, "archived")
 def archived(call: Invocation, limit: o.Limit = 1000) -> None:
-    """List archived memories, oldest first, with the reason and the date."""
+    """List archived memories, oldest first. Each with the reason and the date."""
     call.show(
         lambda memory: memory.upkeep.archived(limit=limit),
         lambda out, archived: render_listed(out, call, archived),
@@ -215,7 +215,7 @@ def undo(
     call: Invocation,
     tickets: Annotated[list[int], typer.Argument(metavar="TICKET", help="The ticket that a report shows.")],
 ) -> None:
-    """Restore the memories that one job archived, by the ticket in its report.
+    """Restore the memories that one job archived. Its report names the ticket.
 
     It is an error (exit code 3) if no memory is restored.
     """
@@ -252,7 +252,7 @@ def purge(
     dry_run: o.DryRun = False,
     trust_clock: Annotated[bool, typer.Option("--trust-clock", help="Accept a clock that has jumped ahead.")] = False,
 ) -> None:
-    """Erase memories that were archived long enough ago; this cannot be undone.
+    """Erase memories archived long enough ago. This cannot be undone.
 
     Compacted memories stay, as the sources of their summary.
     """
