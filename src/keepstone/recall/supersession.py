@@ -25,7 +25,6 @@ from keepstone.text.revisions import (
     ReadPair,
     VectorPoints,
     find_changes,
-    leaves_standing,
     load_model,
     read_probabilities,
     revision_probabilities,
@@ -252,7 +251,7 @@ def _judge(
         changes = find_changes({new for _, _, new, _ in read})
         readable = [entry for entry in read if entry[2] in changes]
     else:
-        readable = [entry for entry in read if not leaves_standing(entry[1], entry[2])]
+        readable = read
     if not readable:
         return {}
     measured = _measure_pairs(view, features, [pair for pair, _, _, _ in readable], compared)
