@@ -21,7 +21,7 @@ from itertools import pairwise
 
 from keepstone.text.languages.detection import detect_language
 from keepstone.text.languages.lexicon import CODES, fold, load, pattern
-from keepstone.text.parsed_memory import WORDS, Clause, Reading, is_number, read
+from keepstone.text.parsed_memory import WORDS, Clause, Reading, folded, is_number, read
 
 MAX_CHARS = 600  # longer texts are the same only when they are equal
 _HYPHEN = re.compile(r"(?<=[^\W\d_])-(?=[^\W\d_])")
@@ -78,7 +78,7 @@ def gist(text: str) -> bytes | None:
         return None
     if language := _language(text):
         text = " ".join(_split_words(text, language))
-    terms = read(_HYPHEN.sub("", text) if "-" in text else text).terms
+    terms = Reading(folded(_HYPHEN.sub("", text) if "-" in text else text)).terms  # cached only where texts are compared
     letters = "".join(sorted("".join(map(_letters, terms))))
     return hashlib.blake2b(letters.encode("utf-8", "replace"), digest_size=8).digest() if letters else None
 

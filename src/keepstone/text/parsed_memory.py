@@ -48,7 +48,7 @@ _FRAME_OF_USER = re.compile(r"(?:according to )?(?:the )?(?:user|i|we|they)\b")
 _FRAME_OF_NOTE = re.compile(r"(?:please|note|remember|reminder|fyi|for the|just|by the|btw)\b")
 # Letters that would pass for grammar: vitamin A, a job in IT, the US.
 _MEANT = {"IT": "infotech", "US": "usa", "A": "lettera", "WHO": "worldhealth"}
-_SHOUTED = re.compile(r"(?<=[\w,] )(?:IT|US|A|WHO)\b")
+_SHOUTED = re.compile(r"[IUAW](?<=[\w,] [IUAW])(?:(?<=I)T|(?<=U)S|(?<=A)|(?<=W)HO)\b")
 _ISE = re.compile(r"(?<=\w{3})(?:ys|is)(?=(?:e|es|ed|ing|ation)$)")
 _OUR = re.compile(r"(?<=\w{3})our(?=s?$|ite|ed$|ing$|hood)")
 _TRE = re.compile(r"(?<=[nt])tre$")
@@ -88,8 +88,7 @@ def lemma(word: str) -> str:
 
 def _prepare(text: str) -> tuple[str, bool, bool]:
     """The text in plain phrases; whether it is only supposed or reported; whether the user reports it."""
-    shouted = any(f" {word}" in text for word in _MEANT) and not text.isupper()
-    plain = _SHOUTED.sub(lambda found: _MEANT[found[0]], text) if shouted else text
+    plain = text if text.isupper() else _SHOUTED.sub(lambda found: _MEANT[found[0]], text)
     plain = " ".join(plain.lower().split())
     hedged = by_user = False
     for _ in range(3):
@@ -115,23 +114,24 @@ def _replace_phrases(plain: str, first: int = 0) -> str:
 
 
 def _normalise_figures(plain: str) -> str:
-    """Dates, times, versions and amounts, each kind written in one way. Each is looked for only where a cheap sign of it is."""
+    """Dates, times, versions and amounts, each kind written in one way. Each is looked for only where a cheap sign of it is.
+    The replacements are functions, which are faster than templates."""
     if "-" in plain:
         plain = _ISO_DATE.sub(lambda d: f"date {int(d[2])}:{int(d[3])} {d[1]}", plain)
     if not english.MONTHS.keys().isdisjoint([word.rstrip(".,;") for word in plain.split()]):
         plain = _DAY_MONTH.sub(lambda d: f"date {english.MONTHS[d[2]]}:{int(d[1])}", plain)
         plain = _MONTH_DAY.sub(lambda d: f"date {english.MONTHS[d[1]]}:{int(d[2])}", plain)
     if "date " in plain:
-        plain = _DATE_YEAR.sub(r"\1 ", plain)
+        plain = _DATE_YEAR.sub(lambda d: d[1] + " ", plain)
     if _CLOCK_SIGN.search(plain):
         plain = _CLOCK.sub(lambda t: f"{int(t[1]) % 12 + 12 * (t[3] == 'p'):02d}:{t[2] or '00'}", plain)
     if ":" in plain:
-        plain = _SHORT_CLOCK.sub(r"0\g<0>", plain)
+        plain = _SHORT_CLOCK.sub(lambda t: "0" + t[0], plain)
     if "v" in plain:
         plain = _VERSION.sub("version ", plain)
     if "$" in plain or "€" in plain or "£" in plain:
-        plain = _AMOUNT.sub(r"\2 \1", plain)
-    return _ORDINAL.sub(r"\1th", plain) if _ORDINAL_SIGN.search(plain) else plain
+        plain = _AMOUNT.sub(lambda a: f"{a[2]} {a[1]}", plain)
+    return _ORDINAL.sub(lambda n: n[1] + "th", plain) if _ORDINAL_SIGN.search(plain) else plain
 
 
 def folded(text: str) -> str:
@@ -204,6 +204,16 @@ def _mark_possessives(tokens: list[str]) -> list[str]:
     return told
 
 
+def _following(words: list[str]) -> list[str]:
+    """The word after each, fillers left out."""
+    found, after, fillers = [], "", WORDS["fillers"]
+    for word in reversed(words):
+        found.append(after)
+        if word not in fillers:
+            after = word
+    return found[::-1]
+
+
 def is_number(term: str) -> bool:
     """Whether a term counts, dates or tells the time."""
     return any(c.isdigit() for c in term) or term in english.ORDINALS.values()
@@ -216,13 +226,12 @@ _LISTING = ("and", "or", ",")
 _OPEN = ("", ",", "who", "be")  # markers that say nothing about the role of what follows
 
 
-# Every token that `take` may treat as anything but content; most words are none of these.
-_SPECIAL_LISTS = """clause_ends hedges hedge_verbs manners starters fillers possessives articles be_now be_then user_object user
+# What `take` may treat as anything but content, by the list that it is in (no word is in two) or by itself.
+_ROLE_LISTS = """clause_ends hedges hedge_verbs manners starters fillers possessives articles be_now be_then user_object user
     grammar have prepositions joiners"""
-_FILLERS = WORDS["manners"] | WORDS["starters"] | WORDS["fillers"] | {"just"}
-_SPECIAL = frozenset("just of-it : user did , today feel feels feeling".split()).union(
-    *(WORDS[name] for name in _SPECIAL_LISTS.split())
-)
+_ROLES = {word: word for word in "just of-it : did , today feel feels feeling".split()} | {
+    word: name for name in _ROLE_LISTS.split() for word in WORDS[name]
+}
 
 
 class Reading:
@@ -243,9 +252,9 @@ class Reading:
         self.chunks: list[tuple[str, list[str]]] = [("", [])]
         self.before = ""  # what grammar stood just before: be, have, did, the, or nothing
         self.after_a = 0  # how many words a preceding "a" still reaches
-        for at, token in enumerate(self.words):
-            if token in _SPECIAL:
-                self.take(token, next((word for word in self.words[at + 1 :] if word not in WORDS["fillers"]), ""))
+        for token, following in zip(self.words, _following(self.words), strict=True):
+            if token in _ROLES:
+                self.take(token, following)
             else:
                 self.content(token)
         self.end_clause()
@@ -281,45 +290,46 @@ class Reading:
 
     def take(self, token: str, following: str) -> None:
         """Sort one token: trimming, grammar, preposition or content."""
-        if token in WORDS["prepositions"]:  # the commonest lists first
+        role = _ROLES[token]
+        if role == "prepositions":  # the commonest roles first
             self.preposition(token, following)
-        elif token in WORDS["articles"] or token == "of-it":
+        elif role == ",":
+            self.open_chunk(",")
+        elif role in ("articles", "of-it"):
             self.before = "the"
             self.after_a = 2 if token in ("a", "an") else 0
-        elif token in WORDS["clause_ends"]:
+        elif role == "clause_ends":
             if token == "?":
                 self.chunks[-1][1].append("?")
             self.end_clause()
-        elif token in WORDS["hedges"]:
+        elif role == "joiners":
+            self.open_chunk("and" if token in ("&", "plus") else token)
+        elif role in ("be_now", "be_then", ":"):
+            self.is_something(token, following)
+        elif role == "hedges":
             self.hedged = True
-        elif token in WORDS["hedge_verbs"] and following and following not in WORDS["prepositions"]:
+        elif role == "hedge_verbs" and following and following not in WORDS["prepositions"]:
             self.hedged = True
             self.is_something(token, following)
-        elif token in _FILLERS and self.is_filler(token, following):
+        elif role in ("manners", "starters", "fillers", "just") and self.is_filler(token, following):
             self.extras.add(token)
-        elif token in WORDS["possessives"]:
+        elif role == "possessives":
             self.owner = "user" if token in ("my", "our", "user's") or self.user_acts else "other"
             self.before = "the"
-        elif token in WORDS["be_now"] or token in WORDS["be_then"] or token == ":":
-            self.is_something(token, following)
-        elif token in WORDS["user_object"] or (token == "user" and self.is_object(following)):
+        elif role == "user_object" or (token == "user" and self.is_object(following)):
             self.chunks[-1][1].append("me")
-        elif token in WORDS["user"]:
+        elif role == "user":
             if self.chunks != [("", [])]:
                 self.open_chunk("who")
             self.user_acts = True
             self.before = ""
-        elif token in WORDS["grammar"]:
+        elif role == "grammar":
             pass
-        elif token == "did":
+        elif role == "did":
             self.before = "did"
-        elif token in WORDS["have"] and is_past(following):
+        elif role == "have" and is_past(following):
             self.before = "have"
-        elif token == ",":
-            self.open_chunk(",")
-        elif token in WORDS["joiners"]:
-            self.open_chunk("and" if token in ("&", "plus") else token)
-        elif token == "today" and (self.last() in WORDS["moods"] or following in WORDS["moods"]):
+        elif role == "today" and (self.last() in WORDS["moods"] or following in WORDS["moods"]):
             self.extras.add(token)
         elif not (token.startswith("feel") and following in WORDS["moods"]):
             self.content(token)
@@ -427,7 +437,8 @@ def _settle(chunks: list[Chunk]) -> Clause:
     markers = {marker for marker, _ in chunks}
     chunks = chunks if markers.isdisjoint(_LISTING) else _sort_lists(chunks)
     chunks = _to_active(chunks) if "by" in markers else chunks
-    adverbs = [term for _, terms in chunks for term in terms if term in WORDS["frequencies"]]
+    frequencies = WORDS["frequencies"]
+    adverbs = [term for _, terms in chunks for term in terms if term in frequencies]
     if len(adverbs) == 1:
         chunks = [(marker, tuple(term for term in terms if term != adverbs[0])) for marker, terms in chunks]
         chunks = [chunk for chunk in chunks if chunk[1] or chunk[0] not in _OPEN] + [("how often", (adverbs[0],))]
