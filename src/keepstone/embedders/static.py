@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Sequence
-from itertools import chain
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -120,14 +119,8 @@ class StaticEmbedder:
         """How much the pieces of each text speak for a language that the model does not know."""
         if not isinstance(self._tokenizer, Pieces):
             return [0] * len(encoded)
-        pieces = [set(ids[:MAX_LANGUAGE_TOKENS]) for ids in encoded]
-        if len(pieces) == 1:
-            return [int(self._language_weights[list(pieces[0])].sum(dtype=np.int32)) if pieces[0] else 0]
-        ends = np.cumsum([0, *map(len, pieces)])
-        weights = self._language_weights[list(chain.from_iterable(pieces))].astype(np.int32)
-        sums = np.concatenate([[0], np.cumsum(weights)])
-        evidence: list[int] = (sums[ends[1:]] - sums[ends[:-1]]).tolist()
-        return evidence
+        weigh = self._language_weights.__getitem__
+        return [sum(map(weigh, set(ids[:MAX_LANGUAGE_TOKENS]))) for ids in encoded]
 
     def _is_known(self, text: str, evidence: int) -> bool:
         if not isinstance(self._tokenizer, Pieces):
@@ -158,13 +151,10 @@ class StaticEmbedder:
         """Write the normalised sums of the tokens' rows; `starts` are the first tokens of the texts."""
         ids = np.array(tokens, dtype=np.intp)
         scales = self._scales[ids]
-        packed = ids >= len(self._rows)
-        if packed.any():
-            rows = np.empty((len(ids), self.dimension), dtype=np.float32)
+        rows = self._rows.take(ids, axis=0, mode="clip").astype(np.float32)
+        packed = (ids >= len(self._rows)).nonzero()[0]
+        if len(packed):
             rows[packed] = unpack_rows(self._packed[ids[packed] - len(self._rows)])
-            rows[~packed] = self._rows[ids[~packed]]
-        else:
-            rows = self._rows[ids].astype(np.float32)
         for at, (start, end) in enumerate(zip(starts, [*starts[1:], len(ids)], strict=True)):
             np.matmul(scales[start:end], rows[start:end], out=out[at])
         norms = np.sqrt(np.einsum("ij,ij->i", out, out))
@@ -174,12 +164,12 @@ class StaticEmbedder:
         out /= norms[:, None]
 
 
-def _read_language_weights(folder: Path, size: int) -> tuple[NDArray[np.int8], dict[str, int], int]:
+def _read_language_weights(folder: Path, size: int) -> tuple[memoryview, dict[str, int], int]:
     """How much each piece and each letter says that a text is in a language that the model does not know, and what is enough."""
     if not (folder / LANGUAGES_FILE).exists():
-        return np.zeros(size, dtype=np.int8), {}, 0
+        return memoryview(bytes(size)), {}, 0
     document = json.loads((folder / LETTERS_FILE).read_text(encoding="utf-8"))
-    return _map_array(folder / LANGUAGES_FILE, np.int8, (size,)), document["letters"], document["enough"]
+    return _map_array(folder / LANGUAGES_FILE, np.int8, (size,)).data, document["letters"], document["enough"]
 
 
 def _map_array(path: Path, dtype: Any, shape: tuple[int | None, ...]) -> NDArray[Any]:

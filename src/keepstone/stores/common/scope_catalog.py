@@ -44,9 +44,8 @@ class ScopeCatalog:
     def write(self, tenant: str, work: Callable[[Transaction], T], lookups: Lookups | None = None) -> T:
         """Commit work and return its result."""
         result = self.driver.writing(tenant, work, lookups)
-        with contextlib.suppress(StoreError):  # it is committed already
+        with contextlib.suppress(StoreError):  # it is committed already; this is tried again after the next write
             self._learn_written()
-        with contextlib.suppress(StoreError):  # tried again after the next write
             self._after_write()
         return result
 
