@@ -118,9 +118,17 @@ class WriteFlow:
         limited: bool = True,
         each: bool = False,
     ) -> list[Receipt]:
-        """Store some requests in one transaction (a bulk in several of 1,000) and return a receipt for each. A job is queued with
-        them. A request that is derived from a record which no longer exists is refused. `each`: a request that cannot be taken
-        is refused by its receipt and does not stop the others; a request alone raises what is wrong with it."""
+        """Store some requests in one transaction (a bulk in several, of at most 1,000) and return a receipt for each. A job is
+        queued with them. A request that is derived from a record which no longer exists is refused. `each`: a request that cannot
+        be taken is refused by its receipt and does not stop the others; a request alone raises what is wrong with it."""
+        if bulk and len(requests) > _BULK_WRITES:  # drafts and vectors of one transaction are in memory at a time
+            half = len(requests) // 2
+            parts = requests[:half], requests[half:]
+            return [
+                receipt
+                for part in parts
+                for receipt in self.remember(scope, part, bulk=True, job=job, limited=limited, each=each)
+            ]
         now = self._clock()
         refused: dict[int, Receipt] = {}
         screened: list[tuple[Draft, str | None, Screening]] = []
@@ -148,10 +156,7 @@ class WriteFlow:
             )
             for request, (draft, key, screening) in zip(requests, screened, strict=True)
         ]
-        step = _BULK_WRITES if bulk else max(1, len(writes))
-        receipts = [
-            receipt for at in range(0, len(writes), step) for receipt in self._store.write(scope, writes[at : at + step], job)
-        ]
+        receipts = list(self._store.write(scope, writes, job)) if writes else []
         if self.embedder is not None and not all(draft.vector is not None for draft in drafts):
             receipts = self._embed_late(scope, drafts, receipts)
         if len(drafts) == 1 and not bulk:
