@@ -20,7 +20,7 @@ from keepstone.ports.values import Selector, Write
 from keepstone.scope_index import postings
 from keepstone.scope_index.cache import IndexCache
 from keepstone.scope_index.columns import ScopeIndex, View
-from keepstone.scope_index.postings import Postings, find_terms
+from keepstone.scope_index.postings import NO_POSTINGS, Postings, find_terms
 from keepstone.stores.sqlite.store import SqliteStore
 from keepstone.testing.builders import DIMENSION, EMBEDDER, HOME, add, add_id, draft
 from keepstone.text.words import term_hashes
@@ -40,7 +40,7 @@ def slots_of(view: View) -> dict[int, int]:
 
 def counts(view: View, word: str) -> dict[int, int]:
     """slot -> how often it holds the word."""
-    slots, times = find_terms(view.runs, [HASHES[word]])[0]
+    slots, times = find_terms(view.runs, [HASHES[word]]).get(HASHES[word], NO_POSTINGS)
     assert len(set(slots.tolist())) == len(slots), "a slot stands twice under one word"
     return dict(zip(slots.tolist(), times.tolist(), strict=True))
 
@@ -166,7 +166,7 @@ def test_rows_alone_make_an_index_in_their_order() -> None:
 def test_an_empty_index() -> None:
     view = ScopeIndex(0).view()
     assert (view.size, view.vectors.shape, view.runs) == (0, (0, 0), [])
-    assert find_terms(view.runs, [HASHES["tea"]])[0][0].tolist() == []
+    assert find_terms(view.runs, [HASHES["tea"]]) == {}
 
 
 @settings(deadline=None)
@@ -184,7 +184,7 @@ def test_postings_are_a_count_of_terms_by_slot(added: list[list[tuple[int, int]]
             for term in terms:
                 model.setdefault(term, Counter())[slot] += 1
         for term in (0, 1, 2, 3, 0xFFFFFFFE, 0xFFFFFFFF):
-            slots, times = find_terms(held.runs(), [term])[0]
+            slots, times = find_terms(held.runs(), [term]).get(term, NO_POSTINGS)
             assert dict(zip(slots.tolist(), times.tolist(), strict=True)) == model.get(term, {})
         assert len(held.runs()) <= 8
 
@@ -192,7 +192,7 @@ def test_postings_are_a_count_of_terms_by_slot(added: list[list[tuple[int, int]]
 def test_a_word_said_often_is_counted_up_to_255() -> None:
     held = Postings()
     held.add(np.full(1000, 7, dtype=np.uint32), np.zeros(1000, dtype=np.int64))
-    slots, times = find_terms(held.runs(), [7])[0]
+    slots, times = find_terms(held.runs(), [7])[7]
     assert (slots.tolist(), times.tolist()) == ([0], [255])
 
 

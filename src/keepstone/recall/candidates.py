@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from keepstone.ports.values import Vector
 from keepstone.recall.question import Question, QuestionWord
 from keepstone.scope_index.columns import View
-from keepstone.scope_index.postings import Counts, find_terms
+from keepstone.scope_index.postings import NO_POSTINGS, Counts, find_terms
 from keepstone.text.words import term_hash
 
 Column = NDArray[np.float32]
@@ -46,6 +46,8 @@ class FirstPass(NamedTuple):
     keywords: Column
     coverage: Column
     matches: tuple[TermMatch, ...]
+    weights: NDArray[np.float32]  # those of the matches, a row for each
+    shares: Column  # of each match in the rarity of all
     total_rarity: float
     has_vector: bool
     shown: Slots | None = None  # of each slot the passage that its record is ranked by; None: every slot by itself
@@ -60,15 +62,16 @@ def choose_passages(view: View, first: FirstPass, estimates: Column) -> FirstPas
     best = order[np.append(heads[order][1:] != heads[order][:-1], True)]
     shown = np.arange(view.size)
     shown[heads[best]] = best
+    weights = first.weights[:, np.append(shown, -1)]
     matches = tuple(
-        match if match.weights is None else match._replace(weights=np.append(match.weights[shown], np.float32(0)))
-        for match in first.matches
+        match if match.weights is None else match._replace(weights=row) for match, row in zip(first.matches, weights, strict=True)
     )
     return first._replace(
         similarity=first.similarity[shown],
         keywords=first.keywords[shown],
         coverage=first.coverage[shown],
         matches=matches,
+        weights=weights,
         shown=shown,
     )
 
@@ -88,23 +91,27 @@ def first_pass(
     hashes = [term_hash(word.term) for word in question.words]
     related = (hashed for word in question.words if not word.names for hashed in word.related.hashes)
     terms = list(dict.fromkeys([*hashes, *related]))
-    postings = dict(zip(terms, find_terms(view.runs, terms), strict=True))
+    postings = find_terms(view.runs, terms)
+    weights = np.zeros((len(hashes), view.size + 1), dtype=np.float32)
     matches = tuple(
-        _match_word(view, word, postings, hashed, count, None if frequencies is None else frequencies[at])
+        _match_word(view, word, postings, hashed, count, None if frequencies is None else frequencies[at], weights[at])
         for at, (word, hashed) in enumerate(zip(question.words, hashes, strict=True))
     )
-    total_rarity = sum(match.rarity for match in matches) or 1.0
-    keywords, coverage = _measure_keywords(view, matches, total_rarity)
+    rarities = [match.rarity for match in matches]
+    total_rarity = sum(rarities) or 1.0
+    shares = np.array([rarity / total_rarity for rarity in rarities], dtype=np.float32)
+    coverage: Column = (weights[:, :-1] * shares[:, None]).sum(axis=0)
+    keywords = _measure_keywords(view, matches, shares)
     has_vector = vector is not None and view.vectors.shape[1] == len(vector)
     if vector is None or not has_vector:
-        return FirstPass(_assume_similarity(coverage), keywords, coverage, matches, total_rarity, False)
+        return FirstPass(_assume_similarity(coverage), keywords, coverage, matches, weights, shares, total_rarity, False)
     similarity: Column = np.vecdot(view.vectors, vector)  # row by row, in one thread: the same whatever else is in the scope
     scale = _USUAL_DEVIATION / (deviation or _measure_deviation(similarity, usable & view.embedded))
     if scale != 1.0:
         similarity *= np.float32(scale)
     if not view.all_embedded:
         similarity = np.where(view.embedded, similarity, _assume_similarity(coverage))
-    return FirstPass(similarity, keywords, coverage, matches, total_rarity, True)
+    return FirstPass(similarity, keywords, coverage, matches, weights, shares, total_rarity, True)
 
 
 def _assume_similarity(coverage: Column) -> Column:
@@ -121,9 +128,12 @@ def _measure_deviation(similarity: Column, usable: NDArray[np.bool_]) -> float:
     return float(np.sqrt((size * variance + _PRIOR_RECORDS * _USUAL_DEVIATION**2) / (size + _PRIOR_RECORDS)))
 
 
-def _match_word(view: View, word: QuestionWord, postings: Postings, hashed: int, count: int, frequency: int | None) -> TermMatch:
+def _match_word(
+    view: View, word: QuestionWord, postings: Postings, hashed: int, count: int, frequency: int | None, weights: Column
+) -> TermMatch:
+    """What holds a word; its weights are written into `weights`, which is 0."""
     has_inactive = view.live < view.size
-    exact, counts = postings[hashed]
+    exact, counts = postings.get(hashed, NO_POSTINGS)
     if has_inactive:
         is_active = view.active[exact]
         exact, counts = exact[is_active], counts[is_active]
@@ -137,19 +147,21 @@ def _match_word(view: View, word: QuestionWord, postings: Postings, hashed: int,
         document_frequency = len(spoken) + len(exact)
     else:
         document_frequency = len(exact) if frequency is None else frequency
-        for related_hash, similarity in zip(reversed(word.related.hashes), reversed(word.related.similarities), strict=True):
-            slots, _ = postings[related_hash]
+        related = [
+            (postings[related_hash][0], similarity)
+            for related_hash, similarity in zip(*word.related[1:], strict=True)
+            if related_hash in postings
+        ]
+        for slots, similarity in reversed(related):
             slots = slots[view.active[slots]] if has_inactive else slots
             if len(slots) and (len(slots) < _COMMON_RECORDS or len(slots) * 10 < view.live):
                 parts.append((slots, similarity))
     if len(exact):
         parts.append((exact, 1.0))
-    weights: Column | None = None
-    if parts:
-        weights = np.zeros(view.size + 1, dtype=np.float32)
-        for slots, weight in parts:  # weaker ones first, so that the best is left in each slot
-            weights[slots] = weight
-    return TermMatch(measure_rarity(count, document_frequency) * word.related.weight, weights, exact, counts)
+    for slots, weight in parts:  # weaker ones first, so that the best is left in each slot
+        weights[slots] = weight
+    rarity = measure_rarity(count, document_frequency) * word.related.weight
+    return TermMatch(rarity, weights if parts else None, exact, counts)
 
 
 def measure_rarity(count: int, document_frequency: int) -> float:
@@ -157,18 +169,15 @@ def measure_rarity(count: int, document_frequency: int) -> float:
     return math.log1p((max(count, document_frequency) - document_frequency + 0.5) / (document_frequency + 0.5))
 
 
-def _measure_keywords(view: View, matches: Sequence[TermMatch], total_rarity: float) -> tuple[Column, Column]:
-    """BM25 and coverage of every slot."""
+def _measure_keywords(view: View, matches: Sequence[TermMatch], shares: Column) -> Column:
+    """BM25 of every slot."""
     keywords = np.zeros(view.size, dtype=np.float32)
-    coverage = np.zeros(view.size, dtype=np.float32)
-    for match in matches:
-        if match.weights is not None:
-            share = match.rarity / total_rarity
-            coverage += share * match.weights[:-1]
-            if len(match.exact):
-                counts = match.counts.astype(np.float32)
-                keywords[match.exact] += share * counts / (counts + view.length_norms[match.exact])
-    return keywords, coverage
+    if matches:
+        slots = np.concatenate([match.exact for match in matches])
+        counts = np.concatenate([match.counts for match in matches]).astype(np.float32)
+        share = np.repeat(shares, [len(match.exact) for match in matches])
+        np.add.at(keywords, slots, share * counts / (counts + view.length_norms[slots]))
+    return keywords
 
 
 def choose_candidates(estimates: Column, usable: NDArray[np.bool_], wanted: int, also: int | None) -> Slots:

@@ -113,7 +113,7 @@ def score_candidates(
         values[:, _COLUMNS[name]] = column
 
     only_asks = view.holds(_MARKS[ONLY_ASKS])
-    asks = view.holds(_MARKS[ASKS]) | only_asks
+    asks = view.holds(_MARKS[ASKS], _MARKS[ONLY_ASKS])
     _put_similarity(put, view, first, slots, around, asks)
     put("words", first.keywords[slots])
     put("coverage", _coverage(first, slots, around))
@@ -183,13 +183,10 @@ def _coverage(first: FirstPass, slots: Slots, around: Slots | None) -> Column:
     """For each word of the question the best that the record and its neighbours hold, summed."""
     if around is None:
         return first.coverage[slots]
-    total = np.zeros(len(slots), dtype=np.float32)
-    for match in first.matches:
-        if match.weights is not None:
-            weights = match.weights.take(around)
-            weights *= _NEIGHBOUR_WEIGHTS
-            total += np.float32(match.rarity / first.total_rarity) * weights.max(axis=0)
-    return total
+    weights = first.weights.take(around, axis=1)  # no slot, -1, has no words
+    weights *= _NEIGHBOUR_WEIGHTS
+    covered: Column = (weights.max(axis=1) * first.shares[:, None]).sum(axis=0)
+    return covered
 
 
 def _session_bm25(view: View, first: FirstPass, slots: Slots) -> Column:

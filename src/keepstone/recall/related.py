@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from keepstone.text.words import stem, term_hashes
+from keepstone.text.words import stem, term_hash
 
 _FOLDER = Path(__file__).parent / "related_words"
 _MAX_WEIGHT = 1.3  # the weight that is stored as 255
@@ -30,8 +30,9 @@ class _Tables:
     def __init__(self) -> None:
         self.words = (_FOLDER / "words.txt").read_text(encoding="utf-8").split("\n")
         self.places = {word: place for place, word in enumerate(self.words)}
-        self.related = np.load(_FOLDER / "related.npy", mmap_mode="r")
-        self.similarity = np.load(_FOLDER / "similarity.npy", mmap_mode="r")
+        # As plain arrays: an index into a memmap takes ten times as long.
+        self.related = np.asarray(np.load(_FOLDER / "related.npy", mmap_mode="r"))
+        self.similarity = np.asarray(np.load(_FOLDER / "similarity.npy", mmap_mode="r"))
         self.weights = np.load(_FOLDER / "weights.npy")
 
 
@@ -49,7 +50,7 @@ def related_words(word: str) -> RelatedWords:
     place = tables.places.get(word)
     if place is None or not word:
         return RelatedWords(1.0, (), ())
-    kept = [at for at, value in enumerate(tables.similarity[place].tolist()) if value]
-    hashes = term_hashes([stem(tables.words[int(tables.related[place, at])]) for at in kept]).tolist()
-    similarities = tuple(float(tables.similarity[place, at]) / 255 for at in kept)
-    return RelatedWords(_MAX_WEIGHT * float(tables.weights[place]) / 255, tuple(hashes), similarities)
+    related, similarity = tables.related[place].tolist(), tables.similarity[place].tolist()
+    kept = [(each, value / 255) for each, value in zip(related, similarity, strict=True) if value]
+    hashes = tuple(term_hash(stem(tables.words[each])) for each, _ in kept)
+    return RelatedWords(_MAX_WEIGHT * float(tables.weights[place]) / 255, hashes, tuple(value for _, value in kept))

@@ -130,24 +130,28 @@ def _put_newer_first(
     may_revise = (occurred[:, None] > occurred) & _below_diagonal(len(slots))
     if not np.count_nonzero(may_revise):
         return positions
-    kinds, roles, names, tags = view.kinds[slots], view.roles[slots], view.names[slots], view.tags[slots]
-    is_message = kinds == view.codes.get(MESSAGE, -1)
+    is_message = view.kinds[slots] == view.codes.get(MESSAGE, -1)
     gaps, covers = sums - sums[:, None], (coverage >= 0.5) & ~is_message
+    alike = similarity >= MIN_ALIKE
     may_revise &= (similarity >= _MIN_ALIKE[is_message.view(np.int8)]) & (gaps < MAX_GAP_COVERED)
-    may_revise &= (covers[:, None] & covers) | (similarity >= MIN_ALIKE)
-    asked = question.terms
+    may_revise &= (covers[:, None] & covers) | alike
     rows, columns = may_revise.nonzero()  # row by row, older ones best first
+    if not len(rows):
+        return positions
+    asked = question.terms
+    not_now = view.holds(*(term for word, term in _NOT_NOW.items() if word not in asked))[slots]
+    said = list(zip(*(column[slots].tolist() for column in (view.kinds, view.roles, view.names)), strict=True))
+    tags = view.tags[slots]
     for newer, older in zip(rows.tolist(), columns.tolist(), strict=True):
-        if kinds[newer] != kinds[older] or roles[newer] != roles[older] or names[newer] != names[older]:
+        if said[newer] != said[older]:
             continue
-        is_alike, is_close = similarity[newer, older] >= MIN_ALIKE, gaps[newer, older] < MAX_GAP
+        is_alike, is_close = alike[newer, older], gaps[newer, older] < MAX_GAP
         both_cover = covers[newer] and covers[older] and abs(coverage[newer] - coverage[older]) <= 0.1
         # Facts that hold the question's words are compared whatever their tags.
         if not (is_alike or is_close if both_cover else is_alike and is_close and tags[newer] == tags[older]):
             continue
-        if positions.index(older) < positions.index(newer):
-            if any(view.holds(term)[slots[newer]] for word, term in _NOT_NOW.items() if word not in asked):
-                continue  # a wish or the past revises nothing
+        # A wish or the past revises nothing.
+        if not not_now[newer] and positions.index(older) < positions.index(newer):
             positions.remove(newer)
             positions.insert(positions.index(older), newer)
     return positions

@@ -54,8 +54,7 @@ def asks_for_work(query: str) -> Literal["", "task", "question"]:
 
 def standing_slots(view: View, preferences: bool = True) -> NDArray[np.bool_]:
     """Which slots hold a standing instruction, or a preference, of someone who may give one."""
-    held = view.holds(_INSTRUCTS)[:-1]
-    held = (held | view.holds(_PREFERS)[:-1] if preferences else held) & (view.trusts > np.float32(UNTRUSTED))
+    held = view.holds(*((_INSTRUCTS, _PREFERS) if preferences else (_INSTRUCTS,)))[:-1] & (view.trusts > np.float32(UNTRUSTED))
     roles = [view.code(role) for role in ("assistant", "tool", "system") if role in view.codes]
     found: NDArray[np.bool_] = held & ~np.isin(view.roles, roles) if roles else held
     return found

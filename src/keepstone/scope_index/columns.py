@@ -54,7 +54,7 @@ class View:
     speakers: dict[str, frozenset[int]]  # a word of a speaker's name -> the codes of the names that have it
     session_count: int  # sessions that have messages
     speaker_count: int  # names that speakers have
-    _holding: dict[int, NDArray[np.bool_]] = field(default_factory=dict)
+    _holding: dict[tuple[int, ...], NDArray[np.bool_]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.__dict__.update(self.columns)
@@ -162,12 +162,13 @@ class View:
     def _all_neighbours(self) -> NDArray[np.int64]:
         return message_links.find_neighbours(self.columns, np.arange(self.size), self.columns["active"])
 
-    def holds(self, term: int) -> NDArray[np.bool_]:
-        """Which slots hold a term; the one after the last, which stands for no slot, does not."""
-        if term not in self._holding:
-            holds_term = self._holding[term] = np.zeros(self.size + 1, dtype=np.bool_)
-            holds_term[find_terms(self.runs, [term])[0][0]] = True
-        return self._holding[term]
+    def holds(self, *terms: int) -> NDArray[np.bool_]:
+        """Which slots hold any of some terms; the one after the last, which stands for no slot, does not."""
+        if terms not in self._holding:
+            holds_term = self._holding[terms] = np.zeros(self.size + 1, dtype=np.bool_)
+            for slots, _ in find_terms(self.runs, terms).values():
+                holds_term[slots] = True
+        return self._holding[terms]
 
     def code(self, text: str | None) -> int:
         """The number a kind, tag, session, role or name stands as; -1 where no record has it."""

@@ -242,7 +242,8 @@ class MappedView:
 
     def posting_lists(self, terms: Sequence[int]) -> list[tuple[PostingList, PostingList]]:
         """Of each term the slots it stands in, in the segment and in the tail."""
-        return list(zip(self._segment.find_all(terms), find_terms(self._tail.runs, terms), strict=True))
+        late = find_terms(self._tail.runs, terms)
+        return [(old, late.get(term, NO_POSTINGS)) for term, old in zip(terms, self._segment.find_all(terms), strict=True)]
 
     # -- a view of some slots -------------------------------------------------------------------------------------
     def with_neighbours(self, slots: Slots) -> Slots:

@@ -111,12 +111,11 @@ class Postings:
         return sum(column.nbytes for run in self._runs for column in run) + self._tail_size * 12
 
 
-def find_terms(runs: list[Run], terms: Sequence[int]) -> list[tuple[NDArray[np.int64], Counts]]:
-    """The slots that each term stands in, and how often in each."""
-    found = [NO_POSTINGS] * len(terms)
+def find_terms(runs: list[Run], terms: Sequence[int]) -> dict[int, tuple[NDArray[np.int64], Counts]]:
+    """Of each term that some record holds the slots it stands in, and how often in each."""
+    found: dict[int, tuple[NDArray[np.int64], Counts]] = {}
     for run in runs:
         for at, slots, counts in run.find(terms):
-            before = found[at]
-            there = slots.astype(np.int64)
-            found[at] = (np.append(before[0], there), np.append(before[1], counts)) if len(before[0]) else (there, counts)
+            before, there = found.get(terms[at]), slots.astype(np.int64)
+            found[terms[at]] = (there, counts) if before is None else (np.append(before[0], there), np.append(before[1], counts))
     return found
