@@ -24,6 +24,7 @@ _FLOOR = 51  # of half the bits: codes that are near differ in about so many, or
 # those that would need fewer are passed over
 _ALIKE = 1024  # neighbours in a list whose spreads are taken to be as wide as the first of them
 _CHANCE = 5  # bits by which twice the first half may be wrong about the whole: nearly a deviation
+_LOOKED_AT = 2.0  # times as many codes as are wanted have all their bits compared
 _BINS = 2048
 _SAMPLE, _APART = 4096, 61  # codes that are measured first, to know from where on a likeness counts; at most so far apart
 _ROUNDS = 6
@@ -79,34 +80,45 @@ class Codes:
         if not len(self.slots):
             return np.empty(0, dtype=np.int64)
         turned = vector @ _turn(len(vector))
-        key = _packed((turned > 0)[None])[0]
-        worth = np.float32(np.abs(turned).sum() / np.sqrt(len(turned)))
+        key, sizes = _packed((turned > 0)[None])[0], np.abs(turned)
+        worth = np.float32(sizes.sum() / np.sqrt(len(turned)))
         step = np.float32(2 * worth / (64 * len(self.planes)))  # what one bit that differs takes off
         bases = self.centres @ vector
-        bound, floor = self._bound(key, worth, step, bases, wanted, usable)
-        stretch = _Stretch(self.planes, key)
+        bound, floor = self._bound(key, worth, step, bases, _LOOKED_AT * wanted, usable)
         # The first half of the bits tells nearly all that are too far: twice what differs there, less some for chance.
         twice, lenient = np.float32(2 * step), worth + step * np.float32(_CHANCE)
         lacks = np.maximum(bound - bases, np.float32(-1e9))
         of, edges, widest = self._runs
         allowed = (lenient - lacks[of] / widest) / twice  # bits in which a code of each run may differ
         most = np.repeat((np.clip(allowed, -1, 128) + 1).astype(np.uint8), np.diff(edges))
-        places, halves = [], []
+        count_first = _FirstHalf(self.planes, key)
+        places = []
         for first, last in _together((allowed >= floor) | (lacks[of] <= 0)):
             for start in range(int(edges[first]), int(edges[last]), _BLOCK):
                 end = min(start + _BLOCK, int(edges[last]))
-                half = stretch.first(start, end)
-                near = np.flatnonzero(half < most[start:end])
-                places.append(near + start)
-                halves.append(half[near])
+                places.append(np.flatnonzero(count_first(start, end) < most[start:end]) + start)
         if not places:
             return np.empty(0, dtype=np.int64)
         there = np.concatenate(places)
-        base = bases[self._lists[there]]
-        value = self.spreads[there] * (worth - step * (np.concatenate(halves) + stretch.rest(there))) + base
         slots = self.slots[there].astype(np.int64)
-        keep = value >= bound if usable is None else (value >= bound) & usable[slots]
-        return top_slots(slots[keep], value[keep], wanted)
+        if usable is not None:
+            there, slots = there[usable[slots]], slots[usable[slots]]
+        value = self.spreads[there] * (worth - self._lost(there, key, sizes)) + bases[self._lists[there]]
+        return top_slots(slots, value, wanted)
+
+    def _lost(self, places: NDArray[np.int64], key: Words, sizes: Vector) -> NDArray[np.float32]:
+        """What the bits that differ from a key take off at some places: more in the half of the dimensions in which the vector is
+        larger."""
+        is_large = np.zeros(len(sizes), dtype=np.bool_)
+        is_large[sizes.argsort()[len(sizes) // 2 :]] = True
+        small, large = (np.float32(2 * sizes[half].mean() / np.sqrt(len(sizes))) for half in (~is_large, is_large))
+        total, in_large = np.zeros((2, len(places)), dtype=np.uint16)
+        for plane, word, mask in zip(self.planes, key, _packed(is_large[None])[0], strict=True):
+            differ = plane[places] ^ word
+            total += np.bitwise_count(differ)
+            in_large += np.bitwise_count(differ & mask)
+        lost: NDArray[np.float32] = small * total + (large - small) * in_large
+        return lost
 
     @cached_property
     def _lists(self) -> NDArray[np.uint16]:
@@ -131,7 +143,7 @@ class Codes:
         return step, np.ascontiguousarray(self.planes[:, ::step]), self.spreads[::step].copy(), lists, self.slots[::step].copy()
 
     def _bound(
-        self, key: Words, worth: np.float32, step: np.float32, bases: Vector, wanted: int, usable: NDArray[np.bool_] | None
+        self, key: Words, worth: np.float32, step: np.float32, bases: Vector, wanted: float, usable: NDArray[np.bool_] | None
     ) -> tuple[np.float32, float]:
         """The likeness that about `wanted` of all codes reach, measured on some of them; and in how few of half the bits a code
         that reaches it may differ."""
@@ -177,8 +189,8 @@ def top_slots(slots: Slots, values: NDArray[np.float32], count: int) -> Slots:
     return np.concatenate([better, slots[edge]])
 
 
-class _Stretch:
-    """Room to count in how many bits the codes of a stretch differ from a key: made once a search."""
+class _FirstHalf:
+    """Counts in how many of the first half of their bits codes differ from a key; its room is made once a search."""
 
     def __init__(self, planes: Words, key: Words) -> None:
         self._planes, self._key = planes, key
@@ -186,8 +198,7 @@ class _Stretch:
         self._counts = np.empty(_BLOCK, dtype=np.uint8)
         self._total = np.empty(_BLOCK, dtype=np.uint8)
 
-    def first(self, start: int, end: int) -> NDArray[np.uint8]:
-        """By the first half of their bits."""
+    def __call__(self, start: int, end: int) -> NDArray[np.uint8]:
         size = end - start
         words, counts, total = self._words[:size], self._counts[:size], self._total[:size]
         for at in range(len(self._key) // 2 or 1):
@@ -195,13 +206,6 @@ class _Stretch:
             np.bitwise_count(words, out=counts if at else total)
             if at:
                 np.add(total, counts, out=total)
-        return total
-
-    def rest(self, places: NDArray[np.int64]) -> NDArray[np.uint16]:
-        """By the other half, at some places."""
-        total = np.zeros(len(places), dtype=np.uint16)
-        for at in range(len(self._key) // 2 or 1, len(self._key)):
-            total += np.bitwise_count(self._planes[at][places] ^ self._key[at])
         return total
 
 
