@@ -86,7 +86,7 @@ class IndexCache:
         changes = self._store.all_rows(scope, self._limit) if held is None else self._store.changes(scope, held.latest)
         if changes is None:
             return None
-        held = held or ScopeIndex(0)
+        held = held or ScopeIndex(changes.rows.vectors.shape[1])
         held.apply(changes)
         if segments is not None and (first or changes.removed):
             segments.erase(scope, found)  # a process may have been stopped between forgetting and overwriting

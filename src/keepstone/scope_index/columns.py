@@ -407,7 +407,8 @@ class ScopeIndex:
         room = size if not self._size else max(size, room + room // 2)
         for name, column in self._columns.items():
             grown = self._columns[name] = np.empty(room, dtype=column.dtype)
-            grown[: self._size] = column[: self._size]
+            if self._size:
+                grown[: self._size] = column[: self._size]
         if len(self._vectors) < room:
             vectors = np.empty((room, self._dimension), dtype=np.float32)
             vectors[: self._size] = self._vectors[: self._size]
@@ -433,10 +434,5 @@ class ScopeIndex:
 
 def checksums(rows: IndexRows) -> NDArray[np.uint32]:
     """A checksum of each row's words, to tell whether they changed."""
-    raw = rows.terms.tobytes()
-    ends = (rows.ends * 4).tolist()
-    return np.fromiter(
-        (zlib.crc32(raw[start:end]) for start, end in zip([0, *ends[:-1]], ends, strict=True)),
-        dtype=np.uint32,
-        count=len(rows),
-    )
+    raw, ends = rows.terms.tobytes(), (rows.ends * 4).tolist()
+    return np.array([zlib.crc32(raw[start:end]) for start, end in zip([0, *ends], ends, strict=False)], dtype=np.uint32)

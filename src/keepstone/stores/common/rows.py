@@ -187,7 +187,7 @@ def index_rows(db: Transaction, rows: Iterable[Row], dimension: int, passages: P
         active=np.array([each == "active" for each in status], dtype=np.bool_),
         terms=np.frombuffer(b"".join(terms), dtype="<u4").astype(np.uint32, copy=False),
         ends=np.cumsum(np.fromiter(map(len, terms), dtype=np.int64, count=count)) // 4,
-        embedded=np.asarray(matrix.any(axis=1)),
+        embedded=np.asarray(np.vecdot(matrix, matrix) != 0),  # a tenth of the time of `any`
         vectors=matrix,
     )
     long = [at for at, stop in enumerate(stops) if stop is not None]
