@@ -56,6 +56,7 @@ class CommonStore:
     def __init__(self, catalog: ScopeCatalog) -> None:
         self._catalog = catalog
         self._clock = catalog.clock
+        self._no_rows: dict[int, IndexRows] = {}  # by dimension, for scopes in which nothing has changed: the usual case
         self.message_log = StoredMessageLog(catalog)
         self.states = StoredStates(catalog)
         self.jobs = StoredJobs(catalog)
@@ -240,10 +241,13 @@ class CommonStore:
 
     def _read_changes(self, db: Transaction, number: int | None, after: int) -> Changes:
         removed = db.all("index_removed", (number, after)) if after else []
-        latest = max(after, removed[-1][1] if removed else 0, db.one("index_latest", (number,))[0] or 0)
-        changed = db.stream("index_changed", (number, after))
-        rows = index_rows(db, changed, self._catalog.dimension(db), read_passages(db, number))
-        return Changes(latest, rows, tuple(row[0] for row in removed))
+        newest, dimension = db.one("index_latest", (number,))[0] or 0, self._catalog.dimension(db)
+        rows = None if newest > after else self._no_rows.get(dimension)
+        if rows is None:
+            rows = index_rows(db, db.stream("index_changed", (number, after)), dimension, read_passages(db, number))
+        if not len(rows):
+            self._no_rows[dimension] = rows
+        return Changes(max(after, newest, removed[-1][1] if removed else 0), rows, tuple(row[0] for row in removed))
 
     def matching(self, scope: Scope, filter: Filter) -> NDArray[np.int64]:
         with self._catalog.reading(scope) as (db, number):
