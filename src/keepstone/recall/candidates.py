@@ -147,12 +147,8 @@ def _match_word(
         document_frequency = len(spoken) + len(exact)
     else:
         document_frequency = len(exact) if frequency is None else frequency
-        related = [
-            (postings[related_hash][0], similarity)
-            for related_hash, similarity in zip(*word.related[1:], strict=True)
-            if related_hash in postings
-        ]
-        for slots, similarity in reversed(related):
+        for related_hash, similarity in zip(reversed(word.related.hashes), reversed(word.related.similarities), strict=True):
+            slots, _ = postings.get(related_hash, NO_POSTINGS)
             slots = slots[view.active[slots]] if has_inactive else slots
             if len(slots) and (len(slots) < _COMMON_RECORDS or len(slots) * 10 < view.live):
                 parts.append((slots, similarity))
@@ -160,8 +156,7 @@ def _match_word(
         parts.append((exact, 1.0))
     for slots, weight in parts:  # weaker ones first, so that the best is left in each slot
         weights[slots] = weight
-    rarity = measure_rarity(count, document_frequency) * word.related.weight
-    return TermMatch(rarity, weights if parts else None, exact, counts)
+    return TermMatch(measure_rarity(count, document_frequency) * word.related.weight, weights if parts else None, exact, counts)
 
 
 def measure_rarity(count: int, document_frequency: int) -> float:
