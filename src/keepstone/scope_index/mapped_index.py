@@ -27,7 +27,7 @@ from keepstone.types import MESSAGE
 Slots = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 PostingList = tuple[Slots | NDArray[np.uint32], Counts]
-_PROPOSED = (1000, 700)  # slots that the codes propose, to be measured better: so many, and one of so many of all
+_PROPOSED = (800, 310)  # slots that the codes propose, to be measured better: so many, and one of so many of all
 _COUNTED = 40_000  # entries of word lists that are gone through
 _CODED = 8192  # records of the tail that get codes together
 _MASKS = 8
