@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import json
 import secrets
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from pydantic import TypeAdapter
 
 from keepstone.errors import Forbidden, NotFound, Unauthenticated, ValidationError
 from keepstone.server.identity import DEFAULT_RIGHTS, OPERATOR, RESERVED_TENANT, Identity, parse_rights
@@ -30,6 +31,7 @@ KEYS_SCOPE = Scope(RESERVED_TENANT, "keys", "")
 _MAX_KEY_CHARS = 200
 _MAX_RATE = 10_000_000
 _STATE_PREFIX = "key:"
+_IDENTITY = TypeAdapter(Identity)
 _INVALID = "this key is not valid: send 'Authorization: Bearer ks_…' with a key made by 'keepstone keys create'."
 
 
@@ -84,8 +86,7 @@ class Keys:
             rate=draft.rate,
             from_token=creator is not None and (creator.via == "token" or creator.from_token),
         )
-        if not self._states.put(KEYS_SCOPE, self.name_of(key), _encode(identity), new=True):
-            raise RuntimeError("a new key has the hash of an existing one")
+        self._states.put(KEYS_SCOPE, self.name_of(key), _IDENTITY.dump_json(identity, exclude={"via"}).decode(), new=True)
         self._audit(identity, "created")
         return key, identity
 
@@ -100,7 +101,7 @@ class Keys:
         text = self._states.get(KEYS_SCOPE, name) if name.startswith(_STATE_PREFIX) else None
         if text is None:
             raise Unauthenticated(_INVALID)
-        identity = _decode(text)
+        identity = _IDENTITY.validate_json(text)
         if identity.expires_at is not None and identity.expires_at <= self._backend.now():
             raise Unauthenticated(_INVALID)
         return identity
@@ -144,7 +145,7 @@ class Keys:
     def _stored(self) -> Iterator[tuple[str, Identity]]:
         for name, text in self._states.all(KEYS_SCOPE):
             if name.startswith(_STATE_PREFIX):
-                yield name, _decode(text)
+                yield name, _IDENTITY.validate_json(text)
 
     def _audit(self, identity: Identity, action: str) -> None:
         """Write to the audit log of the scope that the key acts in."""
@@ -164,26 +165,3 @@ def _require_within(creator: Identity, draft: KeyDraft, expires_at: datetime | N
         raise Forbidden(f"a key cannot outlive the key that creates it: let it expire by {creator.expires_at.isoformat()}.")
     if creator.rate is not None and (draft.rate is None or draft.rate > creator.rate):
         raise Forbidden(f"a key cannot have a higher rate than the key that creates it: use at most {creator.rate}.")
-
-
-def _encode(identity: Identity) -> str:
-    fields = asdict(identity) | {
-        "rights": sorted(identity.rights),
-        "created_at": identity.created_at.isoformat(),
-        "expires_at": None if identity.expires_at is None else identity.expires_at.isoformat(),
-    }
-    del fields["via"]
-    return json.dumps(fields)
-
-
-def _decode(text: str) -> Identity:
-    fields: dict[str, Any] = json.loads(text)
-    expires_at = fields["expires_at"]
-    return Identity(
-        **fields
-        | {
-            "rights": frozenset(fields["rights"]),
-            "created_at": datetime.fromisoformat(fields["created_at"]),
-            "expires_at": None if expires_at is None else datetime.fromisoformat(expires_at),
-        }
-    )

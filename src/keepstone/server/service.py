@@ -16,6 +16,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
+from weakref import WeakValueDictionary
 
 import anyio
 import anyio.to_thread
@@ -50,14 +51,6 @@ _DENIAL_SECONDS, _MAX_DENIALS_PER_HOUR = 3600.0, 60
 
 
 @dataclass(slots=True)
-class _Quota:
-    """One key's slots in a pool, and how many of its calls use or await one."""
-
-    slots: asyncio.Semaphore
-    calls: int = 0
-
-
-@dataclass(slots=True)
 class ThreadPool:
     """Worker threads, of which one key may use `per_key` at a time."""
 
@@ -65,7 +58,7 @@ class ThreadPool:
     per_key: int
     _limiter: anyio.CapacityLimiter | None = None  # created in the event loop that uses it
     _unlimited: anyio.CapacityLimiter | None = None
-    _quotas: dict[str, _Quota] = field(default_factory=dict)
+    _slots: WeakValueDictionary[str, asyncio.Semaphore] = field(default_factory=WeakValueDictionary)  # of keys with calls
 
     async def run(
         self, work: Callable[..., T], *args: Any, key: str | None = None, is_gone: Callable[[], Awaitable[bool]] | None = None
@@ -76,20 +69,12 @@ class ThreadPool:
             self._limiter, self._unlimited = anyio.CapacityLimiter(self.size), anyio.CapacityLimiter(math.inf)
         if key is None:
             return await anyio.to_thread.run_sync(work, *args, limiter=self._limiter)
-        quota = self._quotas.get(key)
-        if quota is None:
-            quota = self._quotas[key] = _Quota(asyncio.Semaphore(self.per_key))
-        quota.calls += 1
-        must_wait = quota.slots.locked() or self._limiter.available_tokens < 1
-        try:
-            async with quota.slots, self._limiter:
-                if must_wait and is_gone is not None and await is_gone():
-                    raise RequestRefused(499, "the caller has disconnected.")
-                return await anyio.to_thread.run_sync(work, *args, limiter=self._unlimited)
-        finally:
-            quota.calls -= 1
-            if not quota.calls:
-                del self._quotas[key]
+        slots = self._slots.setdefault(key, asyncio.Semaphore(self.per_key))
+        must_wait = slots.locked() or self._limiter.available_tokens < 1
+        async with slots, self._limiter:
+            if must_wait and is_gone is not None and await is_gone():
+                raise RequestRefused(499, "the caller has disconnected.")
+            return await anyio.to_thread.run_sync(work, *args, limiter=self._unlimited)
 
     @property
     def busy(self) -> int:
@@ -102,7 +87,7 @@ class PageTurns:
 
     def __init__(self, ticks: Callable[[], float] = time.monotonic) -> None:
         self._ticks = ticks
-        self._turns: dict[str, tuple[asyncio.Lock, int]] = {}  # by key: the lock, and how many use or await it
+        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()  # by key, while a page uses or awaits it
         self._rests: dict[str, float] = {}  # by key: until when
         self._latest, self._before = ("", -math.inf), ("", -math.inf)  # the last two keys that were active, and when
 
@@ -118,25 +103,18 @@ class PageTurns:
     @asynccontextmanager
     async def turn(self, key: str) -> AsyncIterator[None]:
         """The key's turn to make a page."""
-        lock, users = self._turns.get(key) or (asyncio.Lock(), 0)
-        self._turns[key] = (lock, users + 1)
-        try:
-            async with lock:
-                rest = self._rests.get(key, 0.0) - self._ticks()
-                if rest > 0 and self.others_active(key):
-                    await asyncio.sleep(rest)
-                start = self._ticks()
-                try:
-                    yield
-                finally:
-                    end = self._ticks()
-                    if len(self._rests) > _MAX_REMEMBERED_USES:
-                        self._rests.clear()
-                    self._rests[key] = end + min(_REST_TIMES * (end - start), _MAX_REST_SECONDS)
-        finally:
-            lock, users = self._turns.pop(key)
-            if users > 1:
-                self._turns[key] = (lock, users - 1)
+        async with self._turns.setdefault(key, asyncio.Lock()):
+            rest = self._rests.get(key, 0.0) - self._ticks()
+            if rest > 0 and self.others_active(key):
+                await asyncio.sleep(rest)
+            start = self._ticks()
+            try:
+                yield
+            finally:
+                end = self._ticks()
+                if len(self._rests) > _MAX_REMEMBERED_USES:
+                    self._rests.clear()
+                self._rests[key] = end + min(_REST_TIMES * (end - start), _MAX_REST_SECONDS)
 
 
 class Service:
