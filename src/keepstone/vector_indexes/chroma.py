@@ -7,7 +7,6 @@ model. Its telemetry is off.
 
 from __future__ import annotations
 
-import contextlib
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
@@ -125,7 +124,10 @@ class ChromaIndex(VendorIndex["Collection"]):
     def _close(self) -> None:
         client, self._client = self._client, None
         if client is not None:
-            _close(client)
+            sessions = _sessions(client)
+            client.close()
+            for session in sessions:
+                session.close()
 
     def _sequences(self, action: str, scope_id: str, ids: list[str]) -> list[int]:
         """The sequences in ids of this scope."""
@@ -176,14 +178,6 @@ def _sessions(client: ClientAPI) -> list[Any]:
     servers = [getattr(owner, "_server", None) for owner in (client, getattr(client, "_admin_client", None))]
     sessions = [getattr(server, "_session", None) for server in servers]
     return [session for session in sessions if session is not None]
-
-
-def _close(client: Any) -> None:
-    with contextlib.suppress(Exception):  # a client that cannot be closed is gone already
-        sessions = _sessions(client)
-        client.close()
-        for session in sessions:
-            session.close()
 
 
 def _collection(client: ClientAPI, space: Space) -> Collection:

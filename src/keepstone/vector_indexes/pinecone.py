@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -92,7 +93,8 @@ class PineconeIndex(VendorIndex["Index"]):
         if actual is not None and actual != space.dimension:
             raise self._engine.wrong_dimension(actual, space)
         if self._opened is not None and self._opened[0] is not index:
-            _close(self._opened[0])
+            with suppress(Exception):  # a client that cannot be closed is gone already
+                self._opened[0].close()
         return index
 
     def _put(self, place: Place[Index], rows: Sequence[Row]) -> None:
@@ -112,13 +114,17 @@ class PineconeIndex(VendorIndex["Index"]):
     def _drop(self, place: Place[Index], sequences: Sequence[int], action: str) -> None:
         namespace, ids = _namespace(place), [_id(sequence) for sequence in sequences]
         self._engine.call(action, partial(_delete, place.handle, ids=ids, namespace=namespace))
-        self._wait_until("remove what was deleted", partial(self._is_removed, place.handle, place.space, namespace, ids))
+        any_of: Any = {"sequence": {"$in": ids}}
+        self._wait_until("remove what was deleted", lambda: self._is_gone(place, namespace, ids, any_of))
 
     def _clear(self, place: Place[Index], action: str) -> None:
         namespace = _namespace(place)
         some = [item.id for item in self._list_ids(place.handle, namespace, limit=_MAX_READ_IDS).vectors]
         self._engine.call(action, partial(_delete, place.handle, delete_all=True, namespace=namespace))
-        self._wait_until("remove what was deleted", lambda: self._is_empty(place.handle, place.space, namespace, some))
+        self._wait_until(
+            "remove what was deleted",
+            lambda: self._is_gone(place, namespace, some) and not self._list_ids(place.handle, namespace, limit=1).vectors,
+        )
 
     def _existing(self, place: Place[Index], sequences: Sequence[int], action: str) -> set[int]:
         ids = [_id(sequence) for sequence in sequences]
@@ -148,7 +154,7 @@ class PineconeIndex(VendorIndex["Index"]):
         client, self._client = self._client, None
         for resource in (self._opened[0] if self._opened else None, client):
             if resource is not None:
-                _close(resource)
+                resource.close()
 
     def _connect(self) -> Pinecone:
         from pinecone import Pinecone, RetryConfig
@@ -229,16 +235,12 @@ class PineconeIndex(VendorIndex["Index"]):
         found = any(match.id == last["id"] and match.metadata == last["metadata"] for match in matches)
         return found and bool(listed) and all(fetched.get(row["id"]) == row["metadata"] for row in rows)
 
-    def _is_removed(self, index: Index, space: Space, namespace: str, ids: list[str]) -> bool:
-        fetched = self._fetch_metadata(index, namespace, ids)
-        any_of: Any = {"sequence": {"$in": ids}}
-        query = partial(index.query, top_k=1, vector=_any_vector(space), namespace=namespace, filter=any_of)
+    def _is_gone(self, place: Place[Index], namespace: str, ids: list[str], filter: Any = None) -> bool:
+        """Whether neither a fetch of these entries nor a query finds any."""
+        fetched = self._fetch_metadata(place.handle, namespace, ids)
+        any_vector = [1.0] * place.space.dimension
+        query = partial(place.handle.query, top_k=1, vector=any_vector, namespace=namespace, filter=filter)
         return not (self._engine.call("find an entry", query).matches or fetched)
-
-    def _is_empty(self, index: Index, space: Space, namespace: str, some: list[str]) -> bool:
-        fetched, listed = self._fetch_metadata(index, namespace, some), self._list_ids(index, namespace, limit=1).vectors
-        query = partial(index.query, top_k=1, vector=_any_vector(space), namespace=namespace)
-        return not (self._engine.call("find an entry", query).matches or fetched or listed)
 
     def _list_ids(self, index: Index, namespace: str, **action: Any) -> Any:
         return self._engine.call("list a scope's entries", partial(index.list_paginated, namespace=namespace, **action))
@@ -275,13 +277,6 @@ def _none_if_missing(call: Callable[[], Any]) -> Any:
         return None
 
 
-def _close(client: Any) -> None:
-    try:
-        client.close()
-    except Exception:  # a client that cannot be closed is gone already
-        return
-
-
 def _namespace(place: Place[Index]) -> str:
     return f"{place.space.name}.{place.scope}"
 
@@ -310,7 +305,3 @@ def _max_rows(rows: Sequence[Any], dimension: int) -> int:
     """How many of these rows fit into one request."""
     widest = max((len(str(row["metadata"]).encode()) for row in rows), default=0)
     return max(1, min(_MAX_PUT_ENTRIES, _MAX_PUT_BYTES // (dimension * _NUMBER_BYTES + _ENTRY_BYTES + 2 * widest)))
-
-
-def _any_vector(space: Space) -> list[float]:
-    return [1.0] * space.dimension
