@@ -190,19 +190,19 @@ def test_forgetting_a_session_leaves_what_another_taught(memory: Memory) -> None
 # what ends the thread (SystemExit in a model) ends learning for good: wake never looks whether it lives
 @pytest.mark.filterwarnings("ignore")
 def test_a_thread_that_has_died_is_started_again() -> None:
-    from keepstone.learning.jobs import Worker
+    from keepstone.ports.worker import Worker
 
     went: list[int] = []
     done = threading.Event()
 
-    def step() -> bool:
+    def step() -> float:
         went.append(1)
         if len(went) == 1:
             raise SystemExit
         done.set()
-        return False
+        return 60.0
 
-    worker = Worker(step, lambda: None)
+    worker = Worker("worker", step)
     worker.wake()
     worker._thread.join(10)
     worker.wake()

@@ -355,19 +355,19 @@ def test_a_schedule_runs_by_itself_and_survives_a_store_that_is_busy(memory: Mem
         assert again.wait(30), "it came to a second run"
     finally:
         scheduler.stop()
-    assert not scheduler._thread.is_alive()
+    assert not scheduler._worker._thread.is_alive()
 
 
 def test_closing_the_memory_stops_its_schedules(path: Path) -> None:
     memory = Memory.open(path)
     one, other = memory.upkeep.schedule(), memory.with_scope(user="dana").upkeep.schedule({"cap": 5}, every=3600)
-    assert one._thread.is_alive()
-    assert other._thread.is_alive()
+    assert one._worker._thread.is_alive()
+    assert other._worker._thread.is_alive()
     memory.with_scope(user="dana").close()
-    assert other._thread.is_alive(), "closing a view leaves the store open"
+    assert other._worker._thread.is_alive(), "closing a view leaves the store open"
     memory.close()
-    assert not one._thread.is_alive()
-    assert not other._thread.is_alive()
+    assert not one._worker._thread.is_alive()
+    assert not other._worker._thread.is_alive()
     for every in (0, -1, "daily", True):
         with pytest.raises(ValidationError, match="every"):
             memory.upkeep.schedule(every=every)  # type: ignore[arg-type]

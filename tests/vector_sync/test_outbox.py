@@ -243,7 +243,7 @@ def test_the_thread_ends_with_whoever_has_the_feeder(path: Path, index: ExactInd
     gone = weakref.ref(sync)
     del sync
     gc.collect()
-    thread = worker._thread
+    thread = worker._worker._thread
     assert thread is not None
     thread.join(30)
     assert not thread.is_alive()

@@ -5,86 +5,21 @@ Finished jobs are removed; failed ones stay with their problem until they are re
 
 from __future__ import annotations
 
-import inspect
-import logging
-import threading
-import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TypeVar
 
-from keepstone.errors import NotFound, StoreClosed, ValidationError
+from keepstone.errors import NotFound, ValidationError
 from keepstone.learning.extraction import KIND, FactExtractor, JobReport
-from keepstone.ports.forks import reset_after_fork
 from keepstone.ports.maintenance import with_places
 from keepstone.ports.queue import Job, JobState
 from keepstone.ports.stores import Clock, Progress, Store
+from keepstone.ports.worker import Worker
 from keepstone.recall.query import check_int
 from keepstone.types import Scope, Usage
 
-T = TypeVar("T")
-log = logging.getLogger("keepstone.learning")
 _MAX_RUN_JOBS = 100_000  # a bound for jobs that arrive faster than they are processed
 _POLL_SECONDS = 60.0  # other processes queue jobs too
-_ERROR_RETRY_SECONDS = 5.0
-
-
-class Worker:
-    """A thread that calls `step` until it returns False, then waits for `wake` or until the next job is due."""
-
-    def __init__(self, step: Callable[[], bool], until_due: Callable[[], float | None]) -> None:
-        self._step = _weak_method(step)
-        self._until_due = _weak_method(until_due)
-        self._reset()
-        reset_after_fork(self._reset)
-
-    def _reset(self) -> None:
-        self._lock = threading.Lock()
-        self._woken = threading.Event()
-        self._ended = threading.Event()
-        self._thread: threading.Thread | None = None
-
-    def wake(self) -> None:
-        """Start the thread if there is none (a fork does not copy it), or wake it."""
-        with self._lock:
-            if (self._thread is None or not self._thread.is_alive()) and not self._ended.is_set():
-                self._thread = threading.Thread(target=self._run, name="keepstone-learning", daemon=True)
-                self._thread.start()
-        self._woken.set()
-
-    def stop(self, timeout_seconds: float) -> None:
-        """End the thread, waiting for its current job; jobs that are not processed stay in the queue."""
-        self._ended.set()
-        self._woken.set()
-        thread = self._thread
-        if thread is not None and thread is not threading.current_thread():
-            thread.join(timeout_seconds)
-
-    def _run(self) -> None:
-        while not self._ended.is_set():
-            self._woken.clear()
-            wait = 0.0
-            try:
-                step, until_due = self._step(), self._until_due()
-                if step is None or until_due is None:
-                    return  # the queue was collected
-                if step():
-                    continue
-                due = until_due()
-                del step, until_due  # keep no reference to the queue while waiting
-                wait = _POLL_SECONDS if due is None else min(max(due, 0.01), _POLL_SECONDS)
-            except StoreClosed:
-                return
-            except Exception:
-                log.exception("the job queue failed; trying again")
-                wait = _ERROR_RETRY_SECONDS
-            self._woken.wait(wait)
-
-
-def _weak_method(method: Callable[[], T]) -> Callable[[], Callable[[], T] | None]:
-    """A weak reference to a bound method; a plain function is kept."""
-    return weakref.WeakMethod(method) if inspect.ismethod(method) else lambda: method
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +52,7 @@ class Queue:
         self._extractor = extractor
         self._clock = clock
         self._lease = lease
-        self._worker = Worker(self._step, self._seconds_until_due) if background else None
+        self._worker = Worker("keepstone-learning", self._step) if background else None
 
     def wake(self) -> None:
         """Tell the worker that a job was queued."""
@@ -147,17 +82,15 @@ class Queue:
                 progress(len(tried), max(total, len(tried)))
         return report
 
-    def _step(self) -> bool:
-        """Process one due job; False if there is none."""
+    def _step(self) -> float:
+        """Process one due job. Returns the seconds until the next may be due."""
         job = self._store.jobs.claim((KIND,), self._lease)
-        if job is None:
-            return False
-        self._extractor.work(job)
-        return True
-
-    def _seconds_until_due(self) -> float | None:
+        if job is not None:
+            self._extractor.work(job)
+            return 0.0
         due = self._store.jobs.next_due((KIND,))
-        return None if due is None else (due - self._clock()).total_seconds()
+        seconds = _POLL_SECONDS if due is None else (due - self._clock()).total_seconds()
+        return min(max(seconds, 0.01), _POLL_SECONDS)
 
 
 def _as_work(report: JobReport) -> WorkReport:

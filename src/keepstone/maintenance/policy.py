@@ -10,7 +10,6 @@ import logging
 import os
 import random
 import secrets
-import threading
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
@@ -26,6 +25,7 @@ from keepstone.maintenance.compaction import Compactor
 from keepstone.maintenance.retention import ArchiveReport, Retention
 from keepstone.maintenance.verification import Verifier
 from keepstone.ports.stores import Progress, Store
+from keepstone.ports.worker import Worker
 from keepstone.types import MESSAGE, Scope
 
 log = logging.getLogger("keepstone.maintenance")
@@ -239,24 +239,25 @@ class Scheduler:
         self._every = every
         self._rng = rng or random.Random()
         self._holder = f"{os.getpid()}-{secrets.token_hex(6)}"
-        self._stopped = threading.Event()
+        self._due = False  # the first period begins now
         self.runs = 0
-        self._thread = threading.Thread(target=self._loop, name="keepstone.maintenance", daemon=True)
-        self._thread.start()
+        self._worker = Worker("keepstone.maintenance", self._step)
+        self._worker.wake()
 
     def stop(self, timeout_seconds: float = 5.0) -> None:
         """Stop; a run in progress may finish within the timeout."""
-        self._stopped.set()
-        self._thread.join(timeout_seconds)
+        self._worker.stop(timeout_seconds)
 
-    def _loop(self) -> None:
-        while not self._stopped.wait(self._next_wait_seconds()):
+    def _step(self) -> float:
+        if self._due:
             try:
                 self.turn()
             except KeepstoneError as error:  # a busy or full store: retry in the next period
                 log.warning("the maintenance run failed: %s", error)
             except Exception:  # a bug must not end the schedule
                 log.exception("the maintenance run failed")
+        self._due = True
+        return self._next_wait_seconds()
 
     def turn(self) -> bool:
         """Run once, unless another process ran in this period. Returns whether it ran."""

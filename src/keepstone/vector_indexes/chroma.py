@@ -122,7 +122,8 @@ class ChromaIndex(VendorIndex["Collection"]):
         return [ids[position] for position in np.argsort(-similarities, kind="stable")]
 
     def _close(self) -> None:
-        client, self._client = self._client, None
+        client: Any = self._client  # its type does not declare close
+        self._client = None
         if client is not None:
             sessions = _sessions(client)
             client.close()

@@ -14,6 +14,7 @@ import weakref
 
 from keepstone.errors import IndexUnavailable, StoreClosed
 from keepstone.ports.forks import reset_after_fork
+from keepstone.ports.worker import Worker
 from keepstone.types import Scope
 from keepstone.vector_sync.sync import FedElsewhere, IndexSync
 
@@ -31,6 +32,7 @@ class FeedWorker:
     ) -> None:
         self._sync = weakref.ref(sync)
         self._first_retry, self._max_retry = first_retry, max_retry
+        self._worker = Worker("keepstone-feeding", self._step)
         self._reset()
         reset_after_fork(self._reset)
 
@@ -38,23 +40,20 @@ class FeedWorker:
         self._changed = threading.Condition()
         self._scopes: dict[Scope, None] = {}
         self._find_scopes = True  # whether to look for scopes that are behind
-        self._busy = self._closed = False
+        self._busy = False
+        self._pause, self._resume_at = 0.0, 0.0  # after a failure
         self.problem: str | None = None  # why the last feeding failed
-        self._thread: threading.Thread | None = None
 
     def tell(self, scope: Scope | None = None) -> None:
         """Feed a scope, or every scope that is behind, soon. Returns at once."""
         with self._changed:
-            if self._closed:
+            if self._worker.stopped:
                 return
             if scope is None:
                 self._find_scopes = True
             else:
                 self._scopes[scope] = None
-            if self._thread is None or not self._thread.is_alive():
-                self._thread = threading.Thread(target=self._run, name="keepstone-feeding", daemon=True)
-                self._thread.start()
-            self._changed.notify_all()
+            self._worker.wake()
 
     def drain(self, timeout: float) -> bool:
         """Wait until nothing is left to feed; whether that is so."""
@@ -67,43 +66,39 @@ class FeedWorker:
             self._changed.wait_for(lambda: self.problem is not None or not self._has_work(), timeout)
 
     def _has_work(self) -> bool:
-        searching = self._find_scopes and self._thread is not None and self._thread.is_alive()
-        return bool(self._scopes) or self._busy or searching
+        return bool(self._scopes) or self._busy or (self._find_scopes and self._worker.running)
 
     def close(self, timeout: float = _CLOSE_SECONDS) -> None:
         """Feed what is left, unless the index cannot be reached, and end the thread."""
-        if self._thread is not None and self._thread.is_alive():
+        if self._worker.running:
             self.wait_until_idle(timeout)
+        self._worker.stop(timeout)
+
+    def _step(self) -> float | None:
+        """Feed one scope. Returns the seconds until there may be more to do, None to end."""
+        pause = self._resume_at - time.monotonic()
+        if pause > 0:
+            return pause
         with self._changed:
-            self._closed = True
-            self._changed.notify_all()
-        if self._thread is not None and self._thread is not threading.current_thread():
-            self._thread.join(timeout)
-
-    def _run(self) -> None:
-        try:
-            self._work()
-        finally:
-            with self._changed:
+            scope = next(iter(self._scopes), None)
+            if scope is None and not self._find_scopes:
+                return None if self._sync() is None else self._max_retry
+            if scope is not None:
+                del self._scopes[scope]
+            self._busy = True
+        retry = self._feed(scope)
+        with self._changed:
+            if retry is None:
                 self._scopes.clear()  # no thread is left to feed them, so none may wait for it
-                self._changed.notify_all()
+            elif retry and scope is not None:
+                self._scopes[scope] = None
+            self._pause = retry or 0.0
+            self._resume_at = time.monotonic() + self._pause
+            self._busy = False
+            self._changed.notify_all()
+        return retry
 
-    def _work(self) -> None:
-        pause: float | None = 0.0
-        while pause is not None and self._wait_for_work(pause):
-            scope = None
-            with self._changed:
-                if self._scopes:
-                    scope = next(iter(self._scopes))
-                    del self._scopes[scope]
-            pause = self._feed(scope, pause)
-            with self._changed:
-                if pause and scope is not None:
-                    self._scopes[scope] = None
-                self._busy = False
-                self._changed.notify_all()
-
-    def _feed(self, scope: Scope | None, pause: float) -> float | None:
+    def _feed(self, scope: Scope | None) -> float | None:
         """Feed a scope, or find those that an earlier process has left; the seconds to pause then, None to end."""
         sync = self._sync()
         if sync is None:
@@ -127,16 +122,4 @@ class FeedWorker:
         except Exception:
             log.exception("the index could not be fed; trying again")
             self.problem = "an unexpected error, see the log"
-        return min(max(self._first_retry, pause * 2), self._max_retry)
-
-    def _wait_for_work(self, pause: float) -> bool:
-        """Wait for the end of the pause, and for something to feed; False to end."""
-        resume_at = time.monotonic() + pause
-        with self._changed:
-            while not self._closed and self._sync() is not None:
-                left = resume_at - time.monotonic()
-                if left <= 0 and (self._scopes or self._find_scopes):
-                    self._busy = True
-                    return True
-                self._changed.wait(left if left > 0 else self._max_retry)
-        return False
+        return min(max(self._first_retry, self._pause * 2), self._max_retry)

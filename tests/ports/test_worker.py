@@ -1,7 +1,8 @@
-"""The thread that works on the queue: when it begins, waits, goes on and ends."""
+"""A background thread: when it begins, waits, goes on and ends."""
 
 from __future__ import annotations
 
+import gc
 import logging
 import threading
 from collections.abc import Iterator
@@ -9,8 +10,8 @@ from collections.abc import Iterator
 import pytest
 
 from keepstone.errors import StoreClosed
-from keepstone.learning import jobs as module
-from keepstone.learning.jobs import Worker
+from keepstone.ports import worker as module
+from keepstone.ports.worker import Worker
 
 WAIT = 30  # seconds after which something that should have happened has failed
 
@@ -22,18 +23,18 @@ class Work:
         self.script = list(script)
         self.idle = threading.Semaphore(0)  # released whenever nothing was found
         self.steps = 0
-        self.due: float | None = None
+        self.due = 60.0
         self.threads: set[int] = set()
 
-    def step(self) -> bool:
+    def step(self) -> float:
         self.steps += 1
         self.threads.add(threading.get_ident())
         outcome = self.script.pop(0) if self.script else False
         if isinstance(outcome, BaseException):
             raise outcome
-        return outcome
+        return 0.0 if outcome else self.until_due()
 
-    def until_due(self) -> float | None:
+    def until_due(self) -> float:
         self.idle.release()
         return self.due
 
@@ -48,7 +49,7 @@ def started() -> Iterator[list[Worker]]:
 
 
 def working(work: Work, started: list[Worker]) -> Worker:
-    worker = Worker(work.step, work.until_due)
+    worker = Worker("worker", work.step)
     started.append(worker)
     return worker
 
@@ -79,13 +80,14 @@ def test_a_wake_while_it_works_is_not_lost(started: list[Worker]) -> None:
     worker = working(work, started)
     first = threading.Event()
 
-    def until_due() -> float | None:
-        if not first.is_set():
+    def step() -> float:
+        wait = work.step()
+        if wait and not first.is_set():
             first.set()
             worker.wake()  # work came in after the look and before the wait
-        return work.until_due()
+        return wait
 
-    worker._until_due = lambda: until_due
+    worker._step = lambda: step
     worker.wake()
     assert work.idle.acquire(timeout=WAIT)
     assert work.idle.acquire(timeout=WAIT)
@@ -93,7 +95,7 @@ def test_a_wake_while_it_works_is_not_lost(started: list[Worker]) -> None:
 
 def test_it_looks_again_when_something_is_due(started: list[Worker]) -> None:
     work = Work()
-    work.due = 0.0
+    work.due = 0.01
     working(work, started).wake()
     for _ in range(5):
         assert work.idle.acquire(timeout=WAIT)
@@ -108,7 +110,7 @@ def test_an_error_is_logged_and_it_goes_on(
         working(work, started).wake()
         assert work.idle.acquire(timeout=WAIT)
     assert work.steps == 3
-    assert [record.getMessage() for record in caplog.records] == ["the job queue failed; trying again"]
+    assert [record.getMessage() for record in caplog.records] == ["worker failed; trying again"]
 
 
 def test_a_closed_store_ends_it_without_a_word(started: list[Worker], caplog: pytest.LogCaptureFixture) -> None:
@@ -139,11 +141,11 @@ def test_stopping_ends_the_thread_and_no_wake_starts_another(started: list[Worke
 def test_stopping_waits_no_longer_than_it_is_told(started: list[Worker]) -> None:
     busy, go = threading.Event(), threading.Event()
 
-    def step() -> bool:
+    def step() -> float:
         busy.set()
-        return not go.wait(WAIT)
+        return 0.0 if not go.wait(WAIT) else WAIT
 
-    worker = Worker(step, lambda: None)
+    worker = Worker("worker", step)
     started.append(worker)
     worker.wake()
     assert busy.wait(WAIT)
@@ -159,12 +161,12 @@ def test_stopping_waits_no_longer_than_it_is_told(started: list[Worker]) -> None
 def test_the_work_itself_may_stop_it(started: list[Worker]) -> None:
     done = threading.Event()
 
-    def step() -> bool:
+    def step() -> float:
         worker.stop(WAIT)  # a thread does not wait for itself
         done.set()
-        return True
+        return 0.0
 
-    worker = Worker(step, lambda: None)
+    worker = Worker("worker", step)
     started.append(worker)
     worker.wake()
     assert done.wait(WAIT)
@@ -203,3 +205,32 @@ def test_a_child_of_a_fork_begins_anew(started: list[Worker]) -> None:
     worker.wake()
     assert worker._thread is not parents
     assert work.idle.acquire(timeout=WAIT)
+
+
+def test_none_ends_the_thread_and_a_wake_starts_another(started: list[Worker]) -> None:
+    calls = threading.Semaphore(0)
+
+    def step() -> None:
+        calls.release()
+
+    worker = Worker("worker", step)
+    started.append(worker)
+    for _ in range(2):
+        worker.wake()
+        assert calls.acquire(timeout=WAIT)
+        assert worker._thread is not None
+        worker._thread.join(WAIT)
+        assert not worker.running
+
+
+def test_the_thread_ends_with_the_object_of_its_method(started: list[Worker]) -> None:
+    work = Work()
+    work.due = 0.01
+    worker = working(work, started)
+    worker.wake()
+    assert work.idle.acquire(timeout=WAIT)
+    del work
+    gc.collect()
+    assert worker._thread is not None
+    worker._thread.join(WAIT)
+    assert not worker.running
