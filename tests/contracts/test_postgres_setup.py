@@ -6,6 +6,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import psycopg
@@ -48,10 +49,23 @@ def ground(server: PostgresServer) -> Iterator[Ground]:
     Ground(server).cleared()
 
 
-def prepared(url: str, known: Sequence[Migration] | None = None, *, finish: bool = False) -> list[str]:
+@contextmanager
+def next_version(known: Sequence[Migration] = COMING) -> Iterator[None]:
+    """As if this were the version that knows these migrations."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(setup, "migrations", lambda: known)
+        yield
+
+
+def prepared(url: str) -> list[str]:
     target = Target.of(url)
     with connected(target) as connection:
-        return setup.prepare(connection, target, known, finish=finish)
+        return setup.prepare(connection, target)
+
+
+def prepared_next(url: str) -> list[str]:
+    with next_version():
+        return prepared(url)
 
 
 def works(url: str) -> bool:
@@ -221,7 +235,7 @@ def test_the_first_half_runs_beside_a_store_of_the_version_before(ground: Ground
         worker = threading.Thread(target=go_on)
         worker.start()
         assert reached(lambda: len(written) > 3 or bool(failed))
-        assert prepared(url, COMING) == [PRE]
+        assert prepared_next(url) == [PRE]
         before = len(written)
         assert reached(lambda: len(written) > before + 3 or bool(failed))
         ended.set()
@@ -234,22 +248,25 @@ def test_the_first_half_runs_beside_a_store_of_the_version_before(ground: Ground
 
 def test_the_second_half_waits_until_it_is_asked_for(ground: Ground) -> None:
     url = ground.owned("boss", "CREATEROLE")
-    assert administration.set_up(url, known=COMING).pending == (POST,)
-    advice = [each for each in administration.check(url, known=COMING).advice if each.check == "schema"]
+    with next_version():
+        assert administration.set_up(url).pending == (POST,)
+        advice = [each for each in administration.check(url).advice if each.check == "schema"]
     assert [(each.problem, "setup --finish" in each.remedy) for each in advice] == [(f"{POST} waits to be run", True)]
-    assert prepared(url, COMING) == []
+    assert prepared_next(url) == []
     column = "SELECT count(*) FROM information_schema.columns WHERE table_schema = 'keepstone' AND column_name = 'mood'"
     assert ground.rows(column, "boss") == [(1,)]
-    made = administration.set_up(url, known=COMING, finish=True)
+    with next_version():
+        made = administration.set_up(url, finish=True)
     assert (made.done, made.pending) == ((POST,), ())
     assert ground.rows(column, "boss") == [(0,)]
     assert version(ground, "boss") == {"schema": str(NEXT), "schema done": str(NEXT)}
-    assert administration.set_up(url, known=COMING, finish=True).done == ()
+    with next_version():
+        assert administration.set_up(url, finish=True).done == ()
 
 
 def test_a_newer_schema_is_refused_untouched(ground: Ground) -> None:
     url = ground.owned("boss", "CREATEROLE")
-    prepared(url, COMING)
+    prepared_next(url)
     seen = "SELECT relname, relfilenode, relnatts FROM pg_class WHERE relnamespace = 'keepstone'::regnamespace ORDER BY relname"
     before = ground.rows(seen, "boss")
     with pytest.raises(StoreError, match=rf"newer keepstone \(schema {NEXT}, this version knows {KNOWN}\).*Nothing was changed"):
@@ -264,11 +281,11 @@ def test_an_app_waits_for_the_owner_to_migrate(ground: Ground) -> None:
     administration.set_up(url, login="app", password="not shown")
     app = ground.server.url_as("app", "boss")
     with pytest.raises(ConfigurationError, match="this role may not make them"):
-        prepared(app, COMING)
+        prepared_next(app)
     assert version(ground, "boss") == {"schema": str(KNOWN)}
     assert works(app)
-    assert prepared(url, COMING) == [PRE]
-    assert prepared(app, COMING) == []
+    assert prepared_next(url) == [PRE]
+    assert prepared_next(app) == []
 
 
 MIGRATING = """
@@ -276,11 +293,11 @@ import sys
 from keepstone.stores.postgres.setup import prepare
 from keepstone.stores.postgres.store import connected
 from keepstone.stores.postgres.target import Target
-from tests.contracts.test_postgres_setup import SLOW
+from tests.contracts.test_postgres_setup import SLOW, next_version
 target = Target.of(sys.argv[1])
-with connected(target) as connection:
+with connected(target) as connection, next_version(SLOW):
     print(connection.info.backend_pid, flush=True)
-    prepare(connection, target, SLOW)
+    prepare(connection, target)
 """
 
 
@@ -304,4 +321,4 @@ def test_a_kill_in_the_middle_leaves_the_old_schema_whole(ground: Ground, tmp_pa
     assert run(
         "import sys, json; from keepstone import Memory; print(json.dumps(Memory.open(sys.argv[1]).upkeep.doctor().healthy))", url
     )
-    assert prepared(url, COMING) == [PRE]
+    assert prepared_next(url) == [PRE]

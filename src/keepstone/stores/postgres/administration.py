@@ -54,29 +54,20 @@ class SetUp:
     url: str | None = None
 
 
-def set_up(
-    url: str,
-    *,
-    finish: bool = False,
-    login: str | None = None,
-    password: str | None = None,
-    known: Sequence[setup.Migration] | None = None,
-) -> SetUp:
+def set_up(url: str, *, finish: bool = False, login: str | None = None, password: str | None = None) -> SetUp:
     """Bring a database to this version, with the role that applications act as; with `login`, a login for them. Repeating it
     changes nothing but the password, where one is given."""
     target = Target.of(url)
     with translated(target.label), connected(target) as connection:
-        done = setup.prepare(connection, target, known, finish=finish)
+        done = setup.prepare(connection, target, finish=finish)
         role = setup.APP if _granted(connection, target) else None
         if login is not None:
             _login(connection, target, login, password, role)
         version, finished = setup.version_of(connection, target) or (0, 0)
         extension = _one(connection, "vector_version")[0]
     made = None if login is None else url_for(url, login)
-    waiting = pending(finished, known)
-    return SetUp(
-        target.label, target.schema, version, tuple(done), waiting, extension, role, GRANTED if role else (), login, made
-    )
+    waiting, granted = pending(finished), GRANTED if role else ()
+    return SetUp(target.label, target.schema, version, tuple(done), waiting, extension, role, granted, login, made)
 
 
 def _one(connection: psycopg.Connection[Any], name: str, values: Sequence[Any] = ()) -> Any:
@@ -91,10 +82,9 @@ def filled(statement: str, /, **parts: str) -> str:
     return text
 
 
-def pending(finished: int, known: Sequence[setup.Migration] | None = None) -> tuple[str, ...]:
+def pending(finished: int) -> tuple[str, ...]:
     """The post halves that were not run yet."""
-    halves = setup.migrations() if known is None else known
-    return tuple(f"{each.number:04}.post" for each in halves if each.half == "post" and each.number > finished)
+    return tuple(f"{each.number:04}.post" for each in setup.migrations() if each.half == "post" and each.number > finished)
 
 
 def _granted(connection: psycopg.Connection[Any], target: Target) -> bool:
@@ -168,12 +158,10 @@ def url_for(url: str, login: str) -> str:
 
 
 # -- as a script ----------------------------------------------------------------------------------------------------
-def script(
-    schema: str = DEFAULT_SCHEMA, *, since: int = 0, shard: bool = False, known: Sequence[setup.Migration] | None = None
-) -> str:
+def script(schema: str = DEFAULT_SCHEMA, *, since: int = 0, shard: bool = False) -> str:
     """The statements that set a database up, in one transaction, for an administrator. `since`: the version that is there."""
     schema = Target.of(f"postgresql:///?schema={quote(schema)}").schema
-    halves = [each for each in (setup.migrations() if known is None else known) if each.number > since]
+    halves = [each for each in setup.migrations() if each.number > since]
     parts = [_head(since), filled("script_begin", schema=schema)]
     if since:
         parts.append(filled("script_refuse", since=str(since)))
@@ -260,10 +248,10 @@ class Check:
         return not self.problems
 
 
-def check(url: str, *, known: Sequence[setup.Migration] | None = None, least: int = scope_indexes.LARGE) -> Check:
+def check(url: str, *, least: int = scope_indexes.LARGE) -> Check:
     """Look at a database as an application would."""
     target = Target.of(url)
-    halves = setup.migrations() if known is None else known
+    newest = setup.newest()
     with translated(target.label), connected(target) as connection:
         acts = setup.acting_as(connection, target)
         name, above, owner = _one(connection, "who", (target.schema,))
@@ -272,13 +260,13 @@ def check(url: str, *, known: Sequence[setup.Migration] | None = None, least: in
         version = None
         try:
             version = setup.version_of(connection, target)
-            if version is None or version[0] != setup.newest("pre", halves):
-                problems.append(_schema(version, setup.newest("pre", halves)))
+            if version is None or version[0] != newest:
+                problems.append(_schema(version, newest))
         except pg.InsufficientPrivilege:
             problems.append(Finding("rights", f"the role {name} may not use the schema {target.schema}", _USE_LOGIN))
-        forced, waiting, scopes = None, pending(version[1], halves) if version else (), 0
+        forced, waiting, scopes = None, pending(version[1]) if version else (), 0
         if version is not None:
-            found = list(_tables(connection, target, who, halves))
+            found = list(_tables(connection, target, who))
             forced = not any(each.check == "policies" for each in found)
             problems += found
             scopes = _large(connection, target, acts, least) if not found else 0
@@ -295,7 +283,7 @@ def check(url: str, *, known: Sequence[setup.Migration] | None = None, least: in
         advice.append(Finding("size", f"{many} {least:,} memories or more and no index of its own", remedy))
     return Check(
         target.label, server, who, extension[0] if extension else None, version[0] if version else None,
-        setup.newest("pre", halves), waiting, forced, target.prepare, tls, scopes, tuple(problems), tuple(advice),
+        newest, waiting, forced, target.prepare, tls, scopes, tuple(problems), tuple(advice),
     )  # fmt: skip
 
 
@@ -324,8 +312,8 @@ def _advice_on_roles(who: Who) -> Iterator[Finding]:
 
 
 # -- what is in force -----------------------------------------------------------------------------------------------
-def _tables(connection: psycopg.Connection[Any], target: Target, who: Who, known: Sequence[setup.Migration]) -> Iterator[Finding]:
-    tables = tables_of(known)
+def _tables(connection: psycopg.Connection[Any], target: Target, who: Who) -> Iterator[Finding]:
+    tables = tables_of(setup.migrations())
     rows = connection.execute(own.texts["tables"].encode(), (target.schema, list(tables), who.acts)).fetchall()
     for name, forced, asking, policies, allowed in rows:
         if policies == 0 and forced is None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
@@ -48,28 +47,26 @@ def migrations() -> tuple[Migration, ...]:
     return tuple(sorted(halves, key=lambda each: (each.number, each.half == "post")))
 
 
-def newest(half: str = "pre", known: Sequence[Migration] | None = None) -> int:
+def newest(half: str = "pre") -> int:
     """The last migration that this version knows."""
-    return max((each.number for each in (migrations() if known is None else known) if each.half == half), default=0)
+    return max((each.number for each in migrations() if each.half == half), default=0)
 
 
-def prepare(connection: psycopg.Connection[Any], target: Target, known: Sequence[Migration] | None = None, *,
-            finish: bool = False) -> list[str]:  # fmt: skip
+def prepare(connection: psycopg.Connection[Any], target: Target, *, finish: bool = False) -> list[str]:
     """Bring the schema to this version and return the migrations that were run. A newer schema is refused."""
-    known = migrations() if known is None else known
     encoding = connection.info.parameter_status("server_encoding")
     if encoding != "UTF8":
         raise ConfigurationError(f"{target.label} is in {encoding}: use a database in UTF8, which takes every text.")
     at = version_of(connection, target)
-    if at is not None and at[0] > newest("pre", known):
+    if at is not None and at[0] > newest():
         raise StoreError(
-            f"{target.label} was set up by a newer keepstone (schema {at[0]}, this version knows {newest('pre', known)}): "
+            f"{target.label} was set up by a newer keepstone (schema {at[0]}, this version knows {newest()}): "
             f"upgrade keepstone with {install_command(upgrade=True)}. Nothing was changed."
         )
-    if at is not None and at[0] == newest("pre", known) and not (finish and at[1] < newest("post", known)):
+    if at is not None and at[0] == newest() and not (finish and at[1] < newest("post")):
         return []
     try:
-        return _apply(connection, target, known, finish)
+        return _apply(connection, target, finish)
     except (pg.InsufficientPrivilege, pg.FeatureNotSupported, pg.UndefinedFile) as error:
         raise ConfigurationError(
             f"{target.label} has no tables of this version, and this role may not make them ({' '.join(str(error).split())}). "
@@ -99,7 +96,7 @@ def path_of(connection: psycopg.Connection[Any], target: Target) -> str:
     return f'"{target.schema}", {found[0] if found else "public"}, pg_temp'
 
 
-def _apply(connection: psycopg.Connection[Any], target: Target, known: Sequence[Migration], finish: bool) -> list[str]:
+def _apply(connection: psycopg.Connection[Any], target: Target, finish: bool) -> list[str]:
     done = []
     with connection.transaction():
         connection.execute(sql.texts["lock_whole"].encode(), (_LOCK,))
@@ -108,7 +105,7 @@ def _apply(connection: psycopg.Connection[Any], target: Target, known: Sequence[
             connection.execute(f'CREATE SCHEMA "{target.schema}"'.encode())
         at = version_of(connection, target) or (0, 0)  # another process may have been first
         _set_path(connection, target)
-        for each in known:
+        for each in migrations():
             due = each.number > at[0] if each.half == "pre" else finish and each.number > at[1]
             if due:
                 connection.execute(each.script.encode())
