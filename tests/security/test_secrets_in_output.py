@@ -99,12 +99,15 @@ def _described(pid: int) -> str:
 
 # -- what is answered when something is wrong -------------------------------------------------------------------------
 @pytest.fixture
-def written() -> Iterator[io.StringIO]:
+def written(monkeypatch: pytest.MonkeyPatch) -> Iterator[io.StringIO]:
     """Everything that anybody logs, at the most talkative level, with what was given to be logged."""
     stream, root = io.StringIO(), logging.getLogger()
-    names = ("", "keepstone", "uvicorn", *logs._QUIET)
+    names = ("", "keepstone", *logs._QUIET)
     levels = {name: logging.getLogger(name).level for name in names}
-    logs.configure("debug", json=True, stream=stream)
+    monkeypatch.setattr(sys, "stderr", stream)
+    logs.configure()
+    for name in ("keepstone", "uvicorn"):
+        logging.getLogger(name).setLevel("DEBUG")
     raw = logging.StreamHandler(stream)
     raw.setFormatter(_Raw())
     logging.getLogger("keepstone").addHandler(raw)

@@ -8,6 +8,7 @@ import io
 import json
 import logging
 import re
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -18,7 +19,7 @@ import httpx2
 import pytest
 
 from keepstone import Memory
-from keepstone.errors import ConfigurationError, StorageFull, ValidationError
+from keepstone.errors import StorageFull, ValidationError
 from keepstone.server import logs
 from keepstone.server.metrics import Metrics
 from keepstone.server.middleware import RequestMiddleware
@@ -26,12 +27,14 @@ from tests.server.running import Running, running
 
 
 @pytest.fixture
-def written() -> Iterator[io.StringIO]:
+def written(monkeypatch: pytest.MonkeyPatch) -> Iterator[io.StringIO]:
     """What the server's log says, as JSON; everything is put back afterwards."""
-    names = ("", "keepstone", "uvicorn", *logs._QUIET)
+    names = ("", "keepstone", *logs._QUIET)
     levels = {name: logging.getLogger(name).level for name in names}
     stream = io.StringIO()
-    logs.configure("debug", json=True, stream=stream)
+    monkeypatch.setattr(sys, "stderr", stream)
+    logs.configure()
+    logging.getLogger("keepstone").setLevel("DEBUG")
     yield stream
     root = logging.getLogger()
     for each in [held for held in root.handlers if isinstance(held.formatter, logs.LineFormatter)]:
@@ -195,9 +198,11 @@ def test_other_peoples_lines_are_cleaned(written: io.StringIO) -> None:
     assert line["message"] == "paid with [redacted:card]"
 
 
-def test_on_a_terminal_a_line_reads_like_one(server: Running, written: io.StringIO) -> None:
+def test_on_a_terminal_a_line_reads_like_one(server: Running, written: io.StringIO, monkeypatch: pytest.MonkeyPatch) -> None:
     plain = io.StringIO()
-    logs.configure("info", json=False, stream=plain)
+    monkeypatch.setattr(plain, "isatty", lambda: True)
+    monkeypatch.setattr(sys, "stderr", plain)
+    logs.configure()
     key = server.key()
     server.http(key).get("/v1/memories")
     until, tick = time.monotonic() + 120, threading.Event()
@@ -207,11 +212,6 @@ def test_on_a_terminal_a_line_reads_like_one(server: Running, written: io.String
         rf"\d\d:\d\d:\d\d info    GET /v1/memories 200 [\d.]+ ms key={key[3:11]} request_id=[0-9a-f]{{16}}\n", plain.getvalue()
     )
     assert written.getvalue() == ""  # set up once more, it goes to the new place alone
-
-
-def test_a_level_that_there_is_not_is_said() -> None:
-    with pytest.raises(ConfigurationError, match="'loud': use one of debug, info"):
-        logs.configure("loud")
 
 
 def test_half_an_answer_counts_as_a_failure_and_is_not_told_twice(written: io.StringIO) -> None:

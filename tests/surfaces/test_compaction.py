@@ -15,6 +15,7 @@ import pytest
 
 from keepstone import Memory, Record, Scope
 from keepstone.errors import ValidationError
+from keepstone.maintenance import compaction
 from keepstone.maintenance.compaction import Compactor, CompactReport
 from keepstone.ports.chat import Answer, Prompt
 from keepstone.ports.stores import Store
@@ -165,19 +166,18 @@ def test_a_change_makes_a_memory_young_again(path: Path, clock: Clock) -> None:
         assert (report.before, report.groups) == (2, (tuple(ids[1:]),))
 
 
-def test_one_tag_and_the_oldest_only(path: Path, clock: Clock) -> None:
+def test_one_tag_and_the_oldest_only(path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     memory, _ = aged(path, clock, COFFEE, tag="a")
     with memory:
         other = remembered(memory, COFFEE, tag="b")
         clock.forward(days=60)
         assert compact(memory, tag="b", dry_run=True).groups == (tuple(other),)
         assert compact(memory, tag="c").before == 0
-        flow = Compactor(memory._engine.store, memory._engine.writing, None, clock)
-        assert flow.compact(memory.scope, older_than=MONTH, most=2, dry_run=True).before == 2
-        report = flow.compact(memory.scope, older_than=MONTH, most=3)
+        monkeypatch.setattr(compaction, "_MAX_MEMORIES", 2)
+        assert compact(memory, dry_run=True).before == 2
+        monkeypatch.setattr(compaction, "_MAX_MEMORIES", 3)
+        report = compact(memory)
         assert [record.tag for record in map(memory.get, report.digests) if record] == ["a"]
-        with pytest.raises(ValidationError, match="most is 0"):
-            flow.compact(memory.scope, older_than=MONTH, most=0)
 
 
 def test_a_dry_run_changes_nothing_and_asks_nobody(path: Path, clock: Clock) -> None:

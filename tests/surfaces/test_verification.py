@@ -13,6 +13,7 @@ import pytest
 
 from keepstone import Memory, Scope
 from keepstone.errors import ValidationError
+from keepstone.maintenance import verification
 from keepstone.maintenance.probes import callable_probe, file_probe, sql_probe
 from keepstone.maintenance.verification import Verifier, VerifyReport
 from tests.agent.support import model_at, served
@@ -250,12 +251,13 @@ def test_messages_settings_and_what_is_put_aside_are_never_flagged(memory: Memor
     assert verify(memory, clock).flags == ()
 
 
-def test_the_oldest_are_checked_first_and_progress_is_told(memory: Memory, clock: Clock) -> None:
+def test_the_oldest_are_checked_first_and_progress_is_told(memory: Memory, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(verification, "_MAX_CHECKED", 110)
     for number in range(120):
         known(memory, f"The user flies to city number {number} next week.")
     clock.forward(days=60)
     told: list[tuple[int, int]] = []
-    report = verify(memory, clock, limit=110, progress=lambda done, total: told.append((done, total)))
+    report = verify(memory, clock, progress=lambda done, total: told.append((done, total)))
     assert (report.checked, report.flagged) == (110, 110)
     assert told == [(100, 110), (110, 110)]
     oldest = memory.get(report.flags[0].id)
@@ -266,7 +268,6 @@ def test_the_oldest_are_checked_first_and_progress_is_told(memory: Memory, clock
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"limit": 0}, "limit is 0"),
         ({"stale_after": -1}, "stale_after"),
         ({"handlers": {"sql": 7}}, "handlers"),
         ({"handlers": ["sql"]}, "handlers is a list"),

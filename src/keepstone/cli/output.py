@@ -90,9 +90,9 @@ def write_json(document: Any, stream: TextIO) -> None:
 
 
 @contextmanager
-def print_warnings(logger: str, *, as_json: bool) -> Iterator[None]:
-    """While it is entered, warnings of a logger are printed on standard error."""
-    log, handler = logging.getLogger(logger), _WarningPrinter(logging.WARNING)
+def print_warnings(*, as_json: bool) -> Iterator[None]:
+    """While it is entered, warnings about maintenance are printed on standard error."""
+    log, handler = logging.getLogger("keepstone.maintenance"), _WarningPrinter(logging.WARNING)
     handler.as_json = as_json
     log.addHandler(handler)
     try:

@@ -92,7 +92,7 @@ def _run_schedule(
     """Run a policy now and at each interval until `stop` is set. Each run prints a line."""
     scheduler = memory.upkeep.schedule(policy, every=period)  # raises if the policy cannot be read
     try:
-        with print_warnings("keepstone.maintenance", as_json=call.json):
+        with print_warnings(as_json=call.json):
             _run_once(call, memory, policy, False, model)
             sys.stdout.flush()
             seen = 0

@@ -22,7 +22,6 @@ from keepstone.maintenance import clusters, digest
 from keepstone.ports.chat import ChatModel
 from keepstone.ports.stores import Clock, Progress, Store
 from keepstone.ports.values import ListQuery, Selector
-from keepstone.recall.query import check_int
 from keepstone.text.times import lifetime
 from keepstone.text.token_count import estimate_tokens
 from keepstone.types import MESSAGE, Metadata, Receipt, Record, Scope, Usage, clean_name
@@ -36,6 +35,7 @@ _TARGET_SHARE = 0.45  # of a digest's maximum size: short digests bring less unr
 _MIN_PAIR_FACTOR = 2.2  # times the median memory, so that two long memories can be joined
 _SESSION_DISTANCE = 10  # positions between two sessions
 _PAGE_SIZE = 1000
+_MAX_MEMORIES = 10_000  # in one call, the oldest
 _MAX_MODEL_FAILURES = 3  # in a row
 _MAX_PROBLEMS = 50
 _DAY_MICROS = 86_400_000_000
@@ -91,17 +91,15 @@ class Compactor:
         older_than: timedelta | float,
         kinds: Collection[str] = ("fact", "note"),
         tag: str | None = None,
-        most: int = 10_000,
         dry_run: bool = False,
         progress: Progress | None = None,
     ) -> CompactReport:
-        """Condense related memories that were not changed for `older_than`: the oldest `most` of these kinds, of one tag or of
+        """Condense related memories that were not changed for `older_than`: the oldest 10,000 of these kinds, of one tag or of
         each. Those under a key, those that will expire and those that hold sensitive data stay as they are. A group that changes
         meanwhile is left alone, and so is one that a write limit refuses; run it again later."""
         wanted = _kinds(kinds)
         tag = None if tag is None else clean_name(tag, "tag")
-        check_int(most, "most", 1, 1_000_000)
-        found = self._list_old(scope, self._clock() - lifetime(older_than, "older_than", may_be_zero=True), wanted, tag, most)
+        found = self._list_old(scope, self._clock() - lifetime(older_than, "older_than", may_be_zero=True), wanted, tag)
         groups = [group for part in _partition(found) for group in self._group_related(scope, part)]
         run = _Run()
         for done, group in enumerate(groups):
@@ -125,16 +123,14 @@ class Compactor:
         )
 
     # -- grouping -------------------------------------------------------------------------------------------------
-    def _list_old(
-        self, scope: Scope, before: datetime, kinds: Sequence[str], tag: str | None, most: int
-    ) -> list[tuple[int, Record]]:
+    def _list_old(self, scope: Scope, before: datetime, kinds: Sequence[str], tag: str | None) -> list[tuple[int, Record]]:
         """The oldest memories that may be condensed, with their sequences, oldest first."""
         found: list[tuple[int, Record]] = []
         for kind in kinds:
-            kept: deque[tuple[int, Record]] = deque(maxlen=most)
+            kept: deque[tuple[int, Record]] = deque(maxlen=_MAX_MEMORIES)
             kept.extend(each for each in self._list_kind(scope, kind, tag) if _is_compactable(each[1], before))
             found += kept
-        return sorted(found, key=lambda each: each[0])[:most]
+        return sorted(found, key=lambda each: each[0])[:_MAX_MEMORIES]
 
     def _list_kind(self, scope: Scope, kind: str, tag: str | None) -> Iterator[tuple[int, Record]]:
         query = ListQuery(tag=tag, kind=kind, limit=_PAGE_SIZE)

@@ -23,7 +23,6 @@ from keepstone.ports.maintenance import Flag, FlagKind
 from keepstone.ports.stores import Clock, Embedder, Progress, Store
 from keepstone.ports.values import ListQuery
 from keepstone.ports.vectors import embed_texts
-from keepstone.recall.query import check_int
 from keepstone.recall.supersession import PairReader
 from keepstone.text.revisions import ReadPair, Told, find_replacements, load_model
 from keepstone.text.times import lifetime
@@ -33,6 +32,7 @@ from keepstone.types import MESSAGE, STEP, UNTRUSTED, Record, Scope, Usage
 _PAGE = 500
 _ALL = 2**31  # records of a feed
 _VERIFIED_STATE = "upkeep:verified"  # the name of the state with the last message that was checked
+_MAX_CHECKED = 10_000  # memories, the oldest
 _MAX_MESSAGES = 50_000  # read, the newest
 _MAX_PROBLEMS = 100
 _STATING_KINDS = frozenset({"fact", "note", "value"})  # episodes and summaries describe the past
@@ -82,12 +82,11 @@ class Verifier:
         *,
         handlers: Mapping[str, Callable[..., Any]] | None = None,
         stale_after: timedelta | float = _HALF_YEAR,
-        limit: int = 10_000,
         only_new: bool = False,
         dry_run: bool = False,
         progress: Progress | None = None,
     ) -> VerifyReport:
-        """Check at most `limit` memories, the oldest first. Without `handlers` no probe is run. With `only_new`, memories are
+        """Check at most 10,000 memories, the oldest first. Without `handlers` no probe is run. With `only_new`, memories are
         compared only with the messages since the last such check, and with each other only where one of the two has changed
         since."""
         probe_handlers = check_handlers(handlers)
@@ -96,7 +95,7 @@ class Verifier:
         message, _, change = (verified or "0").partition(" ")
         latest = self._store.audit_log.last(scope)
         changed = set(self._store.audit_log.feed(scope, int(change), _ALL).changed) if change else None
-        memories, said, last = self._read(scope, check_int(limit, "limit", 1, 10_000_000), int(message))
+        memories, said, last = self._read(scope, int(message))
         check = _Check(self._store, scope, self._clock(), untouched, MessageIndex(said), probe_handlers)
         usage = Usage() if self._model is None else check.ask(self._model, memories, said)
         for done, record in enumerate(memories, 1):
@@ -112,9 +111,9 @@ class Verifier:
             self._store.states.put(scope, _VERIFIED_STATE, seen)
         return VerifyReport(len(memories), added, flags, check.probed, check.problems(), usage)
 
-    def _read(self, scope: Scope, limit: int, after: int) -> tuple[list[Record], list[Claim], int]:
+    def _read(self, scope: Scope, after: int) -> tuple[list[Record], list[Claim], int]:
         """The memories, oldest first; the users' messages after one, newest first; the number of the last message."""
-        memories: deque[Record] = deque(maxlen=limit)
+        memories: deque[Record] = deque(maxlen=_MAX_CHECKED)
         before: int | None = None
         while page := self._store.list(scope, ListQuery(limit=_PAGE, before=before, exclude_kind=MESSAGE)):
             before = page[-1][0]

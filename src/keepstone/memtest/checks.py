@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _MAX_SEARCHED_RECORDS = 5000  # when searching for the missing memory
 _MAX_EXPLAINED = 3  # candidates
+_QUOTED_CHARS = 100
 _NARROWING = tuple("kinds tag filter session min_similarity min_confidence min_importance min_trust max_tokens".split())
 _PAST = ("as_of", "known_at")
 NOTHING: Mapping[str, str] = {}
@@ -35,10 +36,10 @@ def _fold(text: str) -> str:
     return " ".join(text.casefold().split())
 
 
-def quote(content: str, most: int = 100) -> str:
+def quote(content: str) -> str:
     """A memory's text on one line, cut where it is long."""
     line = " ".join(content.split())
-    return line if len(line) <= most else line[: most - 1] + "…"
+    return line if len(line) <= _QUOTED_CHARS else line[: _QUOTED_CHARS - 1] + "…"
 
 
 def describe_scope(scope: Scope) -> str:

@@ -14,7 +14,7 @@ import traceback
 from collections.abc import Iterator
 from contextvars import ContextVar
 from datetime import UTC, datetime
-from typing import Any, TextIO
+from typing import Any
 
 from pydantic_core import to_json
 
@@ -23,27 +23,22 @@ from keepstone.guard.guard import redact_message
 
 ACCESS = "keepstone.access"
 FIELDS = ("method", "route", "status", "seconds", "key", "bytes")  # of a line about a request
-LEVELS = ("debug", "info", "warning", "error")
 request_id: ContextVar[str | None] = ContextVar("keepstone_request_id", default=None)
 
 _LOGGED_MESSAGES = (StoreError, ProviderError, ConfigurationError)
 _MAX_CAUSES = 10
-_QUIET = ("uvicorn.access", "httpx2", "httpcore2", "mcp", "sse_starlette")  # their info lines hold addresses
+_QUIET = ("uvicorn", "uvicorn.access", "httpx2", "httpcore2", "mcp", "sse_starlette")  # their info lines hold addresses
 
 
-def configure(level: str = "info", json: bool | None = None, stream: TextIO | None = None) -> None:
-    """Set up logging of a server process. `json` None: JSON unless stderr is a terminal. May be called again."""
-    if level not in LEVELS:
-        raise ConfigurationError(f"the log level is {level!r:.40}: use one of {', '.join(LEVELS)}.")
-    stream = sys.stderr if stream is None else stream
-    handler = logging.StreamHandler(stream)
-    handler.setFormatter(LineFormatter(not stream.isatty() if json is None else json))
+def configure() -> None:
+    """Set up logging of a server process, in JSON unless stderr is a terminal. May be called again."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(LineFormatter(as_json=not sys.stderr.isatty()))
     root = logging.getLogger()
     for earlier in [known for known in root.handlers if isinstance(known.formatter, LineFormatter)]:
         root.removeHandler(earlier)
     root.addHandler(handler)
-    logging.getLogger("keepstone").setLevel(level.upper())
-    logging.getLogger("uvicorn").setLevel("WARNING" if level == "info" else level.upper())
+    logging.getLogger("keepstone").setLevel("INFO")
     for name in _QUIET:
         logging.getLogger(name).setLevel("WARNING")
 

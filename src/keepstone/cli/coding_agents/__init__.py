@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 _MAX_LOG_BYTES = 256 * 1024
+_MAX_SHOWN_ERRORS = 5
 _MAX_SOCKET_FOLDER_BYTES = 60  # the whole address may have about 100
 
 
@@ -66,14 +67,14 @@ def log_hook_error(event: str, error: str) -> None:
         pass
 
 
-def read_hook_errors(most: int = 5) -> list[dict[str, Any]]:
+def read_hook_errors() -> list[dict[str, Any]]:
     """The newest errors of hooks, newest last."""
     try:
         lines = hook_log().read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError):
         return []
     found: list[dict[str, Any]] = []
-    for line in lines[-most:]:
+    for line in lines[-_MAX_SHOWN_ERRORS:]:
         try:
             found.append(json.loads(line))
         except ValueError:
