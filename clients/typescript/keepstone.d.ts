@@ -1058,10 +1058,10 @@ export class Keepstone {
   ingest(args: IngestBody): Promise<IngestResult>;
   /** The messages to send to a model: a summary of the older ones, if there is one, then the recent ones. The `view_` limits apply to this request only; the summary is made for the others. */
   window(args: { "session": string; "max_messages"?: (number | null); "max_tokens"?: (number | null); "summarise"?: (boolean | null); "view_messages"?: (number | null); "view_tokens"?: (number | null) }): Promise<Built>;
-  /** The newest messages that contain all the words, oldest first. */
-  search(args: { "session": string; "words": string; "limit"?: number }): Promise<SearchResult>;
   /** Append an exported conversation: all of it, or nothing if a message is invalid. Returns the number of messages; those that the policy for sensitive data refuses are left out. */
   importConversation(args: { "session": string } & ExportedConversationBody): Promise<ImportConversationResult>;
+  /** The newest messages that contain all these words, oldest first, whatever their case and endings. A part of a word or of a number does not match. */
+  search(args: { "session": string; "words": string; "limit"?: number }): Promise<SearchResult>;
   /** Store the outcome of the session (facts about the user, decisions, open tasks) as one memory of kind "summary" that names its messages. Returns None if there are too few messages. */
   consolidate(args: { "session": string }): Promise<ConsolidateResult>;
   /** The whole conversation as plain data that JSON can hold. */

@@ -9,7 +9,6 @@ from keepstone.client.codec import check_int, message, path_segment, read, read_
 from keepstone.client.plans import Asynchronous, Plan, Remote, RemoteGroup, Synchronous, route, run, run_async, verb
 from keepstone.conversation.conversation import MAX_MESSAGES, MAX_SESSIONS, Conversation, Conversations, parse_export
 from keepstone.conversation.flow import Built
-from keepstone.errors import ValidationError
 from keepstone.types import Message, ModelMessage, Receipt, clean_name
 
 if TYPE_CHECKING:
@@ -75,13 +74,7 @@ class ConversationVerbs(Remote):
         count = check_int(n, "n", 0, MAX_MESSAGES)
         return _messages((yield from self._wire.request("GET", f"{self._base}/messages", {"last": count})))
 
-    @verb(Conversation.search)
-    def search(self, words: str, *, limit: int = 20) -> Plan[list[Message]]:
-        if not isinstance(words, str):
-            raise ValidationError(f"words is {words!r:.60}: give at least one word to look for.")
-        fields = {"words": words, "limit": check_int(limit, "limit", 1, 1000)}
-        return _messages((yield from self._wire.request("GET", f"{self._base}/search", fields)))
-
+    search = route(Conversation.search, "GET", "/search", result="messages", bounds={"limit": (1, 1000)})
     consolidate = route(Conversation.consolidate, "POST", "/consolidate", result="receipt", long=True)
     export = route(Conversation.export, "GET", "/export", "export_conversation", long=True)
 

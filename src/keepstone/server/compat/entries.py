@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from keepstone.types import MESSAGE, Record, Version
+from keepstone.types import Record, Version
 
 DEFAULT_SESSION = "mem0"  # of messages without a run_id
 DEFAULT_AGENT = "default"
-FACT = "fact"
+FACT = "fact"  # stands for the messages it was learned from; a summary does not
 APP_ID = "app_id"  # a field of mem0 that is kept in the metadata
 _UNNAMED_TAGS = ("general", "note")  # tags that are no categories
 _DAY = timedelta(days=1)
@@ -45,25 +45,21 @@ def filter_document(record: Record) -> dict[str, Any]:
 
 def make_history(id: str, versions: Sequence[Version], record: Record) -> list[dict[str, Any]]:
     """The versions of a record as mem0's list of changes."""
-    rows: list[dict[str, Any]] = []
-    before: str | None = None
-    for version in versions:
-        rows.append(
-            {
-                "id": f"{id}:{version.version}",
-                "memory_id": id,
-                "old_memory": before,
-                "new_memory": version.content,
-                "event": "ADD" if before is None else "UPDATE",
-                "metadata": dict(version.metadata) or None,
-                "categories": _categories(version.tag),
-                "user_id": record.scope.user or None,
-                "created_at": format_time(record.created_at),
-                "updated_at": format_time(version.known_from),
-            }
-        )
-        before = version.content
-    return rows
+    return [
+        {
+            "id": f"{id}:{version.version}",
+            "memory_id": id,
+            "old_memory": before and before.content,
+            "new_memory": version.content,
+            "event": "UPDATE" if before else "ADD",
+            "metadata": dict(version.metadata) or None,
+            "categories": _categories(version.tag),
+            "user_id": record.scope.user or None,
+            "created_at": format_time(record.created_at),
+            "updated_at": format_time(version.known_from),
+        }
+        for before, version in zip((None, *versions), versions, strict=False)
+    ]
 
 
 def _categories(tag: str) -> list[str]:
@@ -73,12 +69,3 @@ def _categories(tag: str) -> list[str]:
 def format_time(at: datetime) -> str:
     """A time as text that sorts chronologically."""
     return at.isoformat(timespec="microseconds")
-
-
-def is_message(record: Record) -> bool:
-    return record.kind == MESSAGE
-
-
-def is_fact(record: Record) -> bool:
-    """Whether it stands for the messages it was learned from; a summary does not."""
-    return record.kind == FACT

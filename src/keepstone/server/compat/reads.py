@@ -21,15 +21,13 @@ from keepstone.server.compat.entries import (
     FACT,
     filter_document,
     format_time,
-    is_fact,
-    is_message,
     make_entry,
     make_history,
 )
 from keepstone.server.compat.filters import join, matched_names, metadata_filter, required_value, store_decides, translate
 from keepstone.server.compat.requests import GetAllBody, NamedBody, SearchBody, parse_time_value
 from keepstone.server.service import Caller
-from keepstone.types import STEP, Hit, Record
+from keepstone.types import MESSAGE, STEP, Hit, Record
 
 PATH = "/compat/mem0"
 _DEFAULT_HITS = 10
@@ -63,7 +61,7 @@ def search(mem0: Mem0Caller, body: SearchBody) -> dict[str, Any]:
     hits: list[tuple[Caller, Hit, list[str]]] = []
     for caller in mem0.callers_for(matched_names(tree, "user_id"), matched_names(tree, "agent_id")):
         matching = [hit for hit in caller.backend.recall(caller.scope, query) if _matches(hit.record, tree)]
-        sources = caller.backend.grounds(caller.scope, [hit.id for hit in matching if is_fact(hit.record)])
+        sources = caller.backend.grounds(caller.scope, [hit.id for hit in matching if hit.record.kind == FACT])
         hits += [(caller, hit, list(sources.get(hit.id, ()))) for hit in _without_repeats(caller, matching, sources)]
     hits.sort(key=lambda found: -found[1].score)
     results = [
@@ -96,7 +94,7 @@ def _without_repeats(caller: Caller, hits: list[Hit], sources: dict[str, dict[st
         current[hit.id] = set() if outdated else {id for id, present in messages.items() if present}
         covered |= messages.keys() - current[hit.id]
     for hit in hits:
-        if is_message(hit.record):
+        if hit.record.kind == MESSAGE:
             if hit.id not in covered and hit.content not in shown:
                 shown |= {hit.id, hit.content}
                 yield hit
@@ -115,7 +113,7 @@ def _was_rewritten(caller: Caller, record: Record) -> bool:
 def _source_metadata(caller: Caller, ids: list[str]) -> dict[str, Any]:
     """The metadata of the messages that a fact was learned from; the newest wins."""
     records = caller.backend.get_many(caller.scope, ids[:_MAX_SOURCE_MESSAGES])
-    messages = sorted((record for record in records if is_message(record)), key=lambda record: record.created_at)
+    messages = sorted((record for record in records if record.kind == MESSAGE), key=lambda record: record.created_at)
     return {name: value for message in messages for name, value in message.metadata.items()}
 
 

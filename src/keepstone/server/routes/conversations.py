@@ -139,12 +139,6 @@ def build_window(
     return conversation.build(max_tokens=view_tokens, max_messages=view_messages)
 
 
-@operation(router, "GET", f"{_SESSION}/search", "search", result="messages")
-def search(caller: Caller, session: str, words: str, limit: Annotated[int, Field(ge=1, le=1000)] = 20) -> list[Message]:
-    """The newest messages that contain all the words, oldest first."""
-    return caller.memory.conversation(session).search(words, limit=limit)
-
-
 def _import(caller: Caller, session: str, messages: list[MessageBody], **exported: Any) -> int:
     documents = [message.document() for message in messages]
     summary = exported.pop("summary")
