@@ -6,6 +6,7 @@ down for the server's operator may not. Secrets (passwords, keys, tokens, cards)
 
 from __future__ import annotations
 
+import functools
 import io
 import json
 import logging
@@ -145,6 +146,7 @@ def test_problems_hold_no_secret_and_the_log_nothing_at_all(tmp_path: Path, writ
 def test_a_failure_that_nobody_foresaw_is_told_without_its_values(
     tmp_path: Path, written: io.StringIO, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
+    @functools.wraps(Memory.recall)  # the server keeps the signature of a verb
     def broken(self: Memory, query: str, **given: Any) -> Any:
         raise RuntimeError(f"no answer to {query}: postgresql://app:{PASSWORD}@db/{NAME}")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -42,6 +43,7 @@ def test_a_store_that_is_gone_makes_the_server_unready_and_not_unhealthy(tmp_pat
 def test_health_is_told_while_every_worker_is_busy(server: Running, monkeypatch: pytest.MonkeyPatch) -> None:
     release = threading.Event()
 
+    @functools.wraps(Memory.remember)  # the server keeps the signature of a verb
     def slow(self: Memory, content: str, **given: Any) -> Any:
         release.wait(60)
         raise ValueError

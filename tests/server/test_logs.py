@@ -85,6 +85,7 @@ def test_an_id_that_cannot_be_written_down_is_replaced(server: Running, given: s
 
 
 def test_every_answer_has_an_id_and_its_headers(server: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    @functools.wraps(Memory.recall)  # the server keeps the signature of a verb
     def broken(self: Memory, *given: Any, **more: Any) -> Any:
         raise RuntimeError
 
@@ -135,6 +136,7 @@ def _tour(server: Running, monkeypatch: pytest.MonkeyPatch) -> list[int]:
         server.http(reader, x_keepstone_agent=f"{PLANTED}-other").get("/v1/memories"),
     ]
 
+    @functools.wraps(Memory.recall)
     def broken(self: Memory, query: str, **given: Any) -> Any:
         try:
             {}[query]

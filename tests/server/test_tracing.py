@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import subprocess
 import sys
 import threading
@@ -100,6 +101,7 @@ def _tour(server: Running, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     key = server.key(f"{PLANTED}-name", tenant=f"{PLANTED}-tenant", service=True)
     http = server.http(key, x_keepstone_user=f"{PLANTED}-user", user_agent=f"{PLANTED}/1")
 
+    @functools.wraps(Memory.context)  # the server keeps the signature of a verb
     def broken(self: Memory, query: str, **given: Any) -> Any:
         raise RuntimeError(f"no context for {query}")
 
