@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from keepstone import KeepstoneError, Memory
@@ -209,6 +209,7 @@ def test_our_own_export_goes_in_whole_or_not_at_all(
 
 
 @given(file=files(), format=st.sampled_from(("auto", *FORMATS)))
+@example(file=("session.json", b'[{"type": "user"}]'), format="claude-code")
 def test_no_file_takes_more_memory_than_its_size_allows(
     tmp_path_factory: pytest.TempPathFactory, file: tuple[str, bytes], format: str
 ) -> None:

@@ -78,7 +78,8 @@ def read_entries(path: str | Path, start: int = 0) -> Iterator[tuple[int, Any]]:
     with path.open("rb") as file:
         if path.suffix == ".json" and file.read(1) in (b"{", b"["):
             file.seek(0)
-            whole = _decode(file.read(_MAX_BYTES))  # nothing while it is being written
+            size = min(path.stat().st_size, _MAX_BYTES)  # a read takes as much memory as it may need
+            whole = _decode(file.read(size))  # nothing while it is being written
             entries = whole.get("messages") if isinstance(whole, Mapping) else whole
             yield from enumerate(entries[start:] if isinstance(entries, list) else [], start + 1)
             return
