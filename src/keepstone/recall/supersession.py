@@ -25,6 +25,7 @@ from keepstone.text.revisions import (
     ReadPair,
     VectorPoints,
     find_changes,
+    leaves_standing,
     load_model,
     read_probabilities,
     revision_probabilities,
@@ -37,8 +38,8 @@ _MAX_COMPARED = 160  # candidates with the highest sums that may replace them
 _MAX_EARLIER = 3  # earlier statements that a new one is compared with
 _MAX_KEPT = 16_384  # judgements of a reader that are kept
 _OF_THE_PAST = re.compile(
-    r"\b(?:did|used to|before|previous(?:ly)?|former(?:ly)?|earlier|originally|at first|back then|back when|in the past|until"
-    r"|old (?:one|job|home|house|flat|address|phone|car|number|name|boss))\b",
+    r"\b(?:did|was|were|used to|before|previous(?:ly)?|former(?:ly)?|earlier|originally|at first|back then|back when|in the past"
+    r"|until|old (?:one|job|home|house|flat|address|phone|car|number|name|boss))\b",
     re.IGNORECASE,
 )
 _NUMBER = re.compile(r"\d+")
@@ -251,7 +252,7 @@ def _judge(
         changes = find_changes({new for _, _, new, _ in read})
         readable = [entry for entry in read if entry[2] in changes]
     else:
-        readable = read
+        readable = [entry for entry in read if not leaves_standing(entry[1], entry[2], read=True)]
     if not readable:
         return {}
     measured = _measure_pairs(view, features, [pair for pair, _, _, _ in readable], compared)

@@ -403,15 +403,18 @@ def find_changes(texts: Iterable[str]) -> set[str]:
     return {text for text in texts if tells_change(text)}
 
 
-def leaves_standing(older: str, newer: str) -> bool:
+def leaves_standing(older: str, newer: str, read: bool = False) -> bool:
     """Whether a newer statement surely replaces nothing of an older one: it tells the past, a wish or one more, begins with
-    another person, or tells a name where the older one tells something else."""
+    another person, or tells a name where the older one tells something else. `read`: a reader judges both texts as well, and
+    sees that "they changed my dose" is about the speaker."""
     if _NAMES_SOMEBODY.search(newer[:_MAX_CHARS]) and not _OF_A_NAME.search(older[:_MAX_CHARS]):
         return True
     if _ONE_MORE.search(newer[:_MAX_CHARS]) and not _ONE_MORE.search(older[:_MAX_CHARS]):
         return True
     old, new = read_statement(older), read_statement(newer)
-    return new.probability("past", "wish", "addition") > 0.7 or _other_speaker(old, new) or _other_person(old, new, newer)
+    if new.probability("past", "wish", "addition") > 0.7 or _other_person(old, new, newer):
+        return True
+    return not read and _other_speaker(old, new)
 
 
 def kind_features(vectors: VectorPoints, older: tuple[float, ...], newer: tuple[float, ...]) -> tuple[float, ...]:
