@@ -51,3 +51,10 @@ def test_of_many_pairs_the_likeliest_are_read(monkeypatch: pytest.MonkeyPatch) -
     found = find_replacements(older, vectors[:2], newer, vectors[2:], 0.12, note)
     assert len(read) == 1
     assert [(older[old].text, newer[new].text) for old, new, _ in found] == read
+
+
+def test_a_reader_sees_whom_they_is_about_but_not_who_another_person_is() -> None:
+    dose = "The clinic has me on 20 milligrams of lisinopril.", "They doubled the lisinopril, so it's 40 milligrams."
+    cabin = "Greta has a cabin at the lake.", "My aunt sold her cabin, the stairs were too much."
+    assert [leaves_standing(*dose, read=read) for read in (False, True)] == [True, False]
+    assert [leaves_standing(*cabin, read=read) for read in (False, True)] == [True, True]
