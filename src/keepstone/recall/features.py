@@ -40,7 +40,7 @@ NAMES: Final = (
     "importance",
 )
 _COLUMNS: Final = {name: at for at, name in enumerate(NAMES)}
-# How much the words of a record and of its neighbours count, in the order of `message_links.NEIGHBOURS`.
+# How much the words of a record and of its neighbours count, in the order of `message_links.find_neighbours`.
 _NEIGHBOUR_WEIGHTS: Final = np.array([[1.0], [0.8], [0.6], [0.5], [0.4]], dtype=np.float32)
 _MARKS: Final = {mark: int(term_hashes([mark])[0]) for mark in (ASKS, ONLY_ASKS, NUMBERED, TIMED)}
 _SAMPLED_DATES = 1000  # records whose dates say which are new

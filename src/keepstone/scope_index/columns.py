@@ -154,13 +154,19 @@ class View:
 
     def neighbours(self, slots: NDArray[np.int64], unexpired: NDArray[np.bool_]) -> NDArray[np.int64]:
         """`message_links.find_neighbours` of some slots, without neighbours that are gone or have expired."""
-        if len(slots) == self.live == self.size and unexpired is self.columns["active"]:
+        all_active = unexpired is self.columns["active"]
+        if all_active and len(slots) == self.live == self.size:
             return self._all_neighbours
-        return message_links.find_neighbours(self.columns, slots, unexpired)
+        links = self._links if all_active else message_links.find_links(self.columns, unexpired)
+        return message_links.find_neighbours(links, slots)
+
+    @cached_property
+    def _links(self) -> message_links.Links:
+        return message_links.find_links(self.columns, self.columns["active"])
 
     @cached_property
     def _all_neighbours(self) -> NDArray[np.int64]:
-        return message_links.find_neighbours(self.columns, np.arange(self.size), self.columns["active"])
+        return message_links.find_neighbours(self._links, np.arange(self.size))
 
     def holds(self, *terms: int) -> NDArray[np.bool_]:
         """Which slots hold any of some terms; the one after the last, which stands for no slot, does not."""

@@ -12,12 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-# The messages one and two before and after: each by its way from a message, or from an earlier neighbour.
-NEIGHBOURS = ((0, "before"), (0, "after"), (1, "before"), (2, "after"))
 _CHUNK = 512  # vectors compared at a time: they stay in the cache of a core
 Columns = dict[str, NDArray[Any]]
 Slots = NDArray[np.int64]
 VectorsAt = Callable[[Slots], NDArray[np.float32]]
+Links = tuple[NDArray[np.int32], NDArray[np.int32]]  # of each slot the slots before and after it, -1 for none; last, of no slot
 
 
 def link_all(columns: Columns, vectors_at: VectorsAt, slots: Slots) -> dict[int, int]:
@@ -73,15 +72,20 @@ def remove_links(columns: Columns, slots: Slots, last: dict[int, int]) -> None:
         before[slot] = after[slot] = -1
 
 
-def find_neighbours(columns: Columns, slots: Slots, shown: NDArray[np.bool_]) -> Slots:
-    """The slots, and a row for each of `NEIGHBOURS`; -1 for none, and where the neighbour is not `shown`."""
-    found = np.empty((1 + len(NEIGHBOURS), len(slots)), dtype=np.int64)
-    found[0] = slots
-    for row, (of, way) in enumerate(NEIGHBOURS, start=1):
-        found[row] = following = columns[way][found[of]]
-        is_there = shown.take(following, mode="clip") & (found[of] >= 0) & (following < len(shown))  # else it was added later
-        found[row][~is_there] = -1
-    return found
+def find_links(columns: Columns, shown: NDArray[np.bool_]) -> Links:
+    """The links of all slots to those that are `shown`."""
+    is_shown = np.append(shown, False)  # the last stands for slots that were added later
+    before, after = (np.append(columns[way], np.int32(-1)) for way in ("before", "after"))
+    for following in (before, after):
+        following[~is_shown.take(following, mode="clip")] = -1
+    return before, after
+
+
+def find_neighbours(links: Links, slots: Slots) -> Slots:
+    """The slots, and those one before, one after, two before and two after each; -1 for none."""
+    before, after = links
+    previous, following = before[slots], after[slots]
+    return np.array([slots, previous, following, before[previous], after[following]])
 
 
 def measure_links(columns: Columns, vectors_at: VectorsAt, slots: Slots) -> None:
