@@ -20,6 +20,7 @@ from keepstone.write.request import (
     check_content,
     check_importance,
     check_metadata,
+    derive,
     gist_of,
 )
 
@@ -207,6 +208,7 @@ def test_a_bad_idempotency_key_is_refused(value: Any) -> None:
 
 def test_the_draft_of_a_plain_text() -> None:
     draft = WriteRequest("Dana likes tea").draft(NOON)
+    derive([draft])
     assert (draft.kind, draft.tag, draft.key, draft.importance, dict(draft.metadata)) == ("fact", "general", None, 0.5, {})
     assert (draft.source, draft.trust, draft.status, draft.vector) == ("user", TRUST["user"], "active", None)
     assert (draft.occurred_at, draft.expires_at) == (NOON, None)
@@ -223,6 +225,7 @@ def test_the_draft_of_a_full_request() -> None:
     assert draft.occurred_at == datetime(2020, 1, 1, tzinfo=UTC)
     assert draft.expires_at == NOON + timedelta(seconds=60)
     assert draft.trust == TRUST["web"]
+    derive([draft])
     assert draft.terms[0] == "ui"
     assert draft.dedup_key is None
 

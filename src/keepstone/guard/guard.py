@@ -203,10 +203,7 @@ class Guard:
         names = self._names(look, draft)
         if not look.found:
             return draft
-        cleared = replace(draft, content=content, metadata=metadata, blocks=blocks, sensitive=look.tagged, **names)
-        if (content, cleared.key) == (draft.content, draft.key):
-            return cleared
-        return replace(cleared, **self._derive(content, cleared.kind, cleared.key))
+        return replace(draft, content=content, metadata=metadata, blocks=blocks, sensitive=look.tagged, **names)
 
     @staticmethod
     def _content(look: Examination, draft: Draft) -> str:

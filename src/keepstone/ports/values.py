@@ -21,7 +21,8 @@ Matrix = NDArray[np.float32]
 
 @dataclass(slots=True)
 class Draft:
-    """A record to be written; `vector` and `passages` are filled in once it is embedded, so it is not frozen."""
+    """A record to be written. What follows from its text (`terms`, `dedup_key`, `vector`, `passages`) is filled in once that is
+    screened, so it is not frozen."""
 
     content: str
     kind: str
@@ -36,7 +37,7 @@ class Draft:
     name: str | None
     occurred_at: datetime
     expires_at: datetime | None
-    terms: tuple[str, ...]
+    terms: tuple[str, ...] = ()
     vector: Vector | None = None
     parents: tuple[str, ...] = ()
     status: Status = "active"

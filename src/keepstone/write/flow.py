@@ -25,7 +25,7 @@ from keepstone.text.times import parse_time
 from keepstone.text.words import record_terms
 from keepstone.types import MESSAGE, STEP, Message, Receipt, Record, Scope, clean_name
 from keepstone.write.blocks import is_tool_only, split_content
-from keepstone.write.request import WriteRequest, check_content, check_importance, check_metadata, gist_of, trust_of
+from keepstone.write.request import WriteRequest, check_content, check_importance, check_metadata, derive, gist_of, trust_of
 
 MAX_BATCH = 100
 _BULK_WRITES = 1000  # writes in one transaction of a bulk
@@ -82,7 +82,7 @@ class WriteRules:
             return draft
         owner = "_".join(subject.casefold().split())[:120]
         key = f"{owner}.{draft.tag}"
-        return replace(draft, key=key, terms=record_terms(draft.content, key), dedup_key=None) if owner else draft
+        return replace(draft, key=key) if owner else draft
 
 
 class WriteFlow:
@@ -142,6 +142,7 @@ class WriteFlow:
         if refused:
             requests = [request for at, request in enumerate(requests) if at not in refused]
         drafts = [draft for draft, _, _ in screened]
+        derive(drafts)
         self._embed_drafts(drafts)
         writes = [
             Write(
