@@ -378,7 +378,8 @@ class ScopeIndex:
             self._columns[name][slots] = getattr(rows, name)[which]
         for name in CODED:
             texts: list[str | None] = getattr(rows, name)
-            for text in (different := set(texts)):
+            different = texts[:1] if texts.count(texts[0]) == len(texts) else set(texts)
+            for text in different:
                 code = self._codes.setdefault(text, len(self._codes))
                 if name == "names" and text is not None:
                     self._know(text, code)

@@ -94,4 +94,4 @@ def measure_links(columns: Columns, vectors_at: VectorsAt, slots: Slots) -> None
         some = slots[start : start + _CHUNK]
         previous = columns["before"][some].astype(np.int64)
         some, previous = some[previous >= 0], previous[previous >= 0]
-        columns["similarity_to_previous"][some] = np.einsum("ij,ij->i", vectors_at(some), vectors_at(previous))
+        columns["similarity_to_previous"][some] = np.vecdot(vectors_at(some), vectors_at(previous))

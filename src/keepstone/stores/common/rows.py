@@ -163,13 +163,14 @@ def index_rows(db: Transaction, rows: Iterable[Row], dimension: int, passages: P
     stops: list[int | None] = []
     source = iter(rows)
     while chunk := list(islice(source, _CHUNK)):
-        columns = list(zip(*chunk, strict=True))
+        columns = [*map(list, zip(*chunk, strict=True))]
         matrix.resize((len(matrix) + len(chunk), dimension), refcheck=False)  # in place: joining parts would copy all of them
         matrix[-len(chunk) :] = db.read(columns[13], dimension)
         terms += columns[12]
         stops += columns[14]
         chunks.append(columns[:12])
-    merged = [list(chain.from_iterable(parts)) for parts in zip(*chunks, strict=True)] or [[] for _ in range(12)]
+    merged = chunks[0] if len(chunks) == 1 else [[*chain.from_iterable(parts)] for parts in zip(*chunks, strict=True)]
+    merged = merged or [[] for _ in range(12)]
     sequences, kinds, tags, sessions, roles, names, importances, trusts, occurred, valid, expires, status = merged
     count = len(sequences)
     found = IndexRows(
