@@ -86,8 +86,18 @@ def instant(at: int) -> datetime:
 
 
 @_readable
+def records_of(rows: Iterable[Row], scope: Scope) -> list[tuple[int, Record]]:
+    """(sequence, record) from the columns of the query `record`, for each row."""
+    return [_record_of(row, scope) for row in rows]
+
+
+@_readable
 def record_of(row: Row, scope: Scope) -> tuple[int, Record]:
     """(sequence, record) from the columns of the query `record`."""
+    return _record_of(row, scope)
+
+
+def _record_of(row: Row, scope: Scope) -> tuple[int, Record]:
     (sequence, id, kind, tag, key, content, metadata, importance, source, trust, session, role, name, occurred, created,
      updated, valid, expires, last, count, version, status, parents, embedded, blocks, sensitive) = row  # fmt: skip
     at = instant(created)

@@ -36,7 +36,16 @@ from keepstone.stores.common.audit_log import StoredAuditLog
 from keepstone.stores.common.forgetting import Forgotten
 from keepstone.stores.common.queue import StoredJobs, StoredMessageLog, StoredStates, queue_written
 from keepstone.stores.common.retention import StoredLeases, StoredRetention, StoredReviews
-from keepstone.stores.common.rows import Passages, audit_row, index_rows, packed, record_of, snapshot_record, versions_of
+from keepstone.stores.common.rows import (
+    Passages,
+    audit_row,
+    index_rows,
+    packed,
+    record_of,
+    records_of,
+    snapshot_record,
+    versions_of,
+)
 from keepstone.stores.common.scope_catalog import ScopeCatalog, embedder_of, next_embedder
 from keepstone.stores.common.transaction import Transaction
 from keepstone.stores.common.write_context import STORE_OWNER, WriteContext
@@ -193,7 +202,7 @@ class CommonStore:
             return []
         with self._catalog.reading(scope) as (db, number):
             rows = db.all("record_by_sequences", (number, packed(list(sequences))))
-        found = dict(record_of(row, scope) for row in rows)
+        found = dict(records_of(rows, scope))
         return [found.get(sequence) for sequence in sequences]
 
     def list(self, scope: Scope, query: ListQuery) -> Sequence[tuple[int, Record]]:
@@ -205,7 +214,7 @@ class CommonStore:
                 "without": query.exclude_kind, "prefix": query.prefix, "limit": query.limit, **bound,
             }  # fmt: skip
             page = "record_page_occurred" if query.order == "occurred" else "record_page"
-            return [record_of(row, scope) for row in db.all(page, values, filter=filter)]
+            return records_of(db.all(page, values, filter=filter), scope)
 
     def count(self, scope: Scope) -> int:
         with self._catalog.reading(scope) as (db, number):
