@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from keepstone.recall.candidates import MAX_SCORED, Column, FirstPass, Slots, choose_candidates, measure_rarity
 from keepstone.recall.question import Question
 from keepstone.scope_index.columns import View
+from keepstone.scope_index.message_links import divide_sessions
 from keepstone.text.time_expressions import closeness
 from keepstone.text.words import ASKS, NUMBERED, ONLY_ASKS, TIMED, term_hashes
 from keepstone.types import MESSAGE
@@ -149,8 +150,7 @@ def _put_similarity(put: _Put, view: View, first: FirstPass, slots: Slots, aroun
     before = around[1]
     has_previous = before >= 0
     previous = first.similarity[before] * has_previous
-    to_previous = np.maximum(view.similarity_to_previous[slots], np.float32(-0.9))
-    pair = np.where(has_previous, (own + previous) / np.sqrt(2 + 2 * to_previous), own)
+    pair = np.where(has_previous, (own + previous) / view.pair_norms[slots], own)
     put("nearest", np.maximum(own, pair))
     put("pair", pair)
     put("previous", previous)
@@ -164,15 +164,11 @@ def _session_similarity(view: View, slots: Slots, own: Column) -> Column:
     count = np.count_nonzero(is_inside)
     if not count:
         return own
-    inside, of_inside = (sessions, own) if count == len(slots) else (sessions[is_inside], own[is_inside])
-    counts = np.bincount(inside)
-    codes = counts.nonzero()[0]
-    sizes = counts[codes]
-    starts, taken = sizes.cumsum() - sizes, np.minimum(sizes, 3)
-    ordered = np.full(count + 1, np.inf)
-    np.subtract(inside * np.float64(16), of_inside, out=ordered[:-1])
+    of_inside = own if count == len(slots) else own[is_inside]
+    keys, codes, bounds, taken = view.all_sessions if count == view.size else divide_sessions(sessions[is_inside])
+    ordered = np.append(keys - of_inside, np.inf)
     ordered.sort()  # by session, the most similar first
-    totals = np.add.reduceat(ordered, np.array([starts, starts + taken]).ravel("F"))[::2]
+    totals = np.add.reduceat(ordered, bounds)[::2]
     means = np.zeros(len(view.codes), dtype=np.float32)
     means[codes] = 16 * codes - totals / taken
     found: Column = means[sessions] if count == len(slots) else np.where(is_inside, means[sessions], own)
@@ -194,17 +190,16 @@ def _session_bm25(view: View, first: FirstPass, slots: Slots) -> Column:
     if not view.session_count:
         return first.keywords[slots]
     count = view.session_count + _SESSION_PSEUDO_COUNT
-    scores = np.zeros(len(view.codes), dtype=np.float32)  # of each session
+    scores = np.zeros(len(view.codes))  # of each session
     total_rarity = 0.0
     for match in first.matches:
         if match.rarity <= 0:
             continue
-        spoken = view.in_session[match.exact]
-        counts = np.bincount(view.sessions[match.exact], match.counts * spoken, len(scores)).astype(np.float32)
+        counts = np.bincount(view.said_in[match.exact], match.counts, len(scores) + 1)[1:]
         rarity = measure_rarity(count, int(np.count_nonzero(counts)))
         total_rarity += rarity
-        scores += np.float32(rarity) * counts / (counts + np.float32(1.2))
-    scores /= np.float32(total_rarity or 1.0)
+        scores += rarity * counts / (counts + 1.2)
+    scores /= total_rarity or 1.0
     bm25: Column = np.where(view.in_session[slots], scores[view.sessions[slots]], first.keywords[slots])
     return bm25
 

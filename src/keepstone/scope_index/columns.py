@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from keepstone.ports.values import Changes, IndexRows, Matrix
 from keepstone.scope_index import message_links
+from keepstone.scope_index.message_links import Slots
 from keepstone.scope_index.postings import Postings, Run, find_terms
 from keepstone.text.words import name_words
 from keepstone.types import MESSAGE, STEP
@@ -167,6 +168,23 @@ class View:
     @cached_property
     def _all_neighbours(self) -> NDArray[np.int64]:
         return message_links.find_neighbours(self._links, np.arange(self.size))
+
+    @cached_property
+    def all_sessions(self) -> tuple[NDArray[np.float64], Slots, Slots, Slots]:
+        """`message_links.divide_sessions` of all slots, where each is a message of a session."""
+        return message_links.divide_sessions(self.columns["sessions"])
+
+    @cached_property
+    def said_in(self) -> NDArray[np.int32]:
+        """One more than the code of the session that a message belongs to; 0 for other records."""
+        found: NDArray[np.int32] = (self.columns["sessions"] + np.int32(1)) * self.in_session
+        return found
+
+    @cached_property
+    def pair_norms(self) -> NDArray[np.float32]:
+        """The length of the sum of each message's vector and that of the message before it."""
+        norms: NDArray[np.float32] = np.sqrt(2 + 2 * np.maximum(self.columns["similarity_to_previous"], np.float32(-0.9)))
+        return norms
 
     def holds(self, *terms: int) -> NDArray[np.bool_]:
         """Which slots hold any of some terms; the one after the last, which stands for no slot, does not."""

@@ -72,6 +72,16 @@ def remove_links(columns: Columns, slots: Slots, last: dict[int, int]) -> None:
         before[slot] = after[slot] = -1
 
 
+def divide_sessions(sessions: NDArray[np.int32]) -> tuple[NDArray[np.float64], Slots, Slots, Slots]:
+    """How messages divide into sessions once they are sorted by 16 times the code of their session, given for each, less a value
+    below 8: the codes, where the first three messages of each session begin and end, and how many these are."""
+    counts = np.bincount(sessions)
+    codes = counts.nonzero()[0]
+    sizes = counts[codes]
+    starts, taken = sizes.cumsum() - sizes, np.minimum(sizes, 3)
+    return sessions * np.float64(16), codes, np.array([starts, starts + taken]).ravel("F"), taken
+
+
 def find_links(columns: Columns, shown: NDArray[np.bool_]) -> Links:
     """The links of all slots to those that are `shown`."""
     is_shown = np.append(shown, False)  # the last stands for slots that were added later
