@@ -200,8 +200,8 @@ class CommonStore:
     def fetch(self, scope: Scope, sequences: Sequence[int]) -> Sequence[Record | None]:
         if not sequences:
             return []
-        with self._catalog.reading(scope) as (db, number):
-            rows = db.all("record_by_sequences", (number, packed(list(sequences))))
+        with self._catalog.driver.reading(scope.tenant) as db:  # one context less: every recall reads its hits here
+            rows = db.all("record_by_sequences", (self._catalog.number(db, scope), packed(list(sequences))))
         found = dict(records_of(rows, scope))
         return [found.get(sequence) for sequence in sequences]
 
