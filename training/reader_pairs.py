@@ -169,6 +169,32 @@ def read_safetensors(path: Path) -> dict[str, np.ndarray]:
     return found
 
 
+def pack_teacher(folder: Path, texts: list[str], out: Path) -> None:
+    """The texts as pieces of the teacher's vocabulary, and its weights: matrices in eight bits, a scale for each row."""
+    from tokenizers import Tokenizer
+
+    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    tokenizer.no_padding()
+    tokenizer.no_truncation()
+    encoded = [each.ids[: LENGTH - 8] for each in tokenizer.encode_batch_fast(texts, add_special_tokens=False)]
+    used, flat = np.unique(np.concatenate([np.array(each, np.int64) for each in [[0, 1, 2, 3], *encoded]]), return_inverse=True)
+    with lzma.open(out / "teacher-texts.npz.xz", "wb", preset=6) as packed:
+        np.savez(packed, flat=flat[4:].astype(np.uint16), lengths=np.array([len(each) for each in encoded], np.uint8))
+    parts: list[dict[str, np.ndarray]] = [{}, {}]
+    for name, values in read_safetensors(folder / "model.safetensors").items():
+        if name.startswith("pooler"):
+            continue
+        rows = values[used] if "word_embeddings" in name else values[: LENGTH + 8] if "position_embeddings" in name else values
+        part = parts[name.startswith(tuple(f"encoder.layer.{number}." for number in range(6, 12)))]
+        if rows.ndim == 2:
+            scale = np.maximum(np.abs(rows).max(axis=1), 1e-9) / 127
+            part |= {name: np.round(rows / scale[:, None]).astype(np.int8), f"{name}.scale": scale.astype(np.float16)}
+        else:
+            part[name] = rows.astype(np.float16)
+    for number, part in enumerate(parts):
+        np.savez_compressed(out / f"teacher-{number}.npz", **part)
+
+
 def main() -> None:
     """Write the pack."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -180,14 +206,22 @@ def main() -> None:
     parser.add_argument("--keep", action="store_true", help="keep the vocabulary that ships")
     parser.add_argument("--personas", type=int, default=PERSONAS)
     parser.add_argument("--updates", default="", metavar="NAME,…", help="only these files of training/updates")
+    parser.add_argument("--unlabelled", type=int, default=0, help="so many statements a question that only a teacher labels")
+    parser.add_argument("--teacher", type=Path, help="folder of all-mpnet-base-v2: write its weights and tokens too")
     parser.add_argument("--share", action="append", default=[], metavar="SOURCE=SHARE")
     options = parser.parse_args()
     rng, relations = Random(7), load_relations()
     sources: dict[str, list[Pair]] = {"people": []}
     for _ in range(options.personas):
         sources["people"] += persona_pairs(make_persona(relations, rng, rng.randint(6, 30), rng.randint(2, 10)), rng)
-    sources["answers"], _ = Stores(load_answers()).pairs(rng)
-    sources["updates"], replacements = Stores(load_updates(options.updates)).pairs(rng)
+    answer_stores, update_stores = Stores(load_answers()), Stores(load_updates(options.updates))
+    sources["answers"], _ = answer_stores.pairs(rng)
+    sources["updates"], replacements = update_stores.pairs(rng)
+    if options.unlabelled:
+        sources["answers"] += answer_stores.unlabelled(rng, options.unlabelled)[0]
+        more, others = update_stores.unlabelled(rng, options.unlabelled)
+        sources["updates"] += more
+        replacements += others
     sources |= {"plain": list(plain_pairs(rng)), "public": list(public_pairs(options.data, rng))}
     sources |= {"revisions": list(revision_pairs(relations, rng)), "replacements": replacements}
     for source, share in (each.split("=") for each in options.share):
@@ -216,7 +250,10 @@ def main() -> None:
             labels=np.array([label for *_, label in (*pairs, *scored)], np.uint8),
             trained=np.arange(len(pairs) + len(scored)) < len(pairs),
             task=((at := np.arange(len(pairs) + len(scored))) >= answers) & (at < len(pairs)),
+            part=np.array([number for number, part in enumerate(sources.values()) for _ in part] + [0] * len(scored), np.uint8),
         )
+    if options.teacher is not None:
+        pack_teacher(options.teacher, list(numbers), options.out)
     (options.out / "vocab.txt").write_text("\n".join(kept) + "\n", encoding="utf-8")
     tensors = read_safetensors(options.model / "model.safetensors")
     place = {piece: at for at, piece in enumerate(vocabulary)}

@@ -24,6 +24,9 @@ import torch.nn.functional as functional
 
 WIDTH, HEADS, LAYERS, LENGTH, FIRST = 384, 12, 6, 128, 64
 BATCH = 768 if torch.cuda.is_available() else 192
+FROM_PATTERNS, SHARES = (0, 5), 3  # parts of a pack, in the order of reader_pairs.py; one in so many of their pairs is drawn
+UNLABELLED = 255  # in place of a label
+TAUGHT = 0.65  # how much the teacher's judgement counts where there is a label
 CHOICE = 0.3  # how much it counts that what answers has the highest logit of all that were read with a question
 SHIPPED = Path(__file__).parents[1] / "src/keepstone/embedders/reader_model"
 HIDDEN = 0.15  # share of the words of statements that are hidden in training
@@ -118,6 +121,12 @@ def load_shipped() -> dict[str, np.ndarray]:
     return {name: values.astype(np.float32) * scales.get(name, 1) for name, values in named.items()}
 
 
+def load_layers(pack: Path) -> dict[str, np.ndarray]:
+    """The layers of all-MiniLM-L6-v2."""
+    with np.load(pack / "layers.npz") as file:
+        return {name: file[name].astype(np.float32) for name in file.files}
+
+
 def draw_batches(asked: np.ndarray, lengths: np.ndarray, rng: np.random.Generator) -> list[np.ndarray]:
     """The rows in random batches that hold all that was read with a question, those of similar length together."""
     order = np.argsort(asked, kind="stable")
@@ -128,6 +137,13 @@ def draw_batches(asked: np.ndarray, lengths: np.ndarray, rng: np.random.Generato
         rows = np.concatenate([groups[at] for at in part[np.argsort(longest[part])]])
         batches += np.array_split(rows, max(1, len(rows) // BATCH))
     return [batches[at] for at in rng.permutation(len(batches))]
+
+
+def draw_rows(pack: dict[str, np.ndarray], rng: np.random.Generator, shares: int) -> np.ndarray:
+    """The pairs of a pass that have a label or, with a teacher, need none: all that was written row by row, and of what is made
+    from patterns the pairs of a part of the texts."""
+    from_patterns = np.isin(pack["part"], FROM_PATTERNS) & (pack["pairs"][:, 0] % shares != rng.integers(shares))
+    return np.flatnonzero(pack["trained"] & ~from_patterns)
 
 
 def choice_loss(logits: torch.Tensor, labels: torch.Tensor, asked: torch.Tensor) -> torch.Tensor:
@@ -150,6 +166,10 @@ def main() -> None:
     parser.add_argument("--rate", type=float, default=2.5e-4)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--start", action="store_true", help="begin with the reader that ships")
+    parser.add_argument(
+        "--seconds", type=float, help="stop after so long, the rate falling to zero until then, and not by epochs"
+    )
+    parser.add_argument("--teacher", type=Path, help="logits of all pairs by train_teacher.py, which count more than the labels")
     parser.add_argument("--steps", type=int, help="stop each training after so many steps, to try it")
     options = parser.parse_args()
     if options.ship is not None:
@@ -159,20 +179,24 @@ def main() -> None:
     torch.set_float32_matmul_precision("high")
     options.out.mkdir(exist_ok=True)
     words = unpack_words(options.pack / "words.npz")
-    file = np.load(options.pack / "layers.npz")
-    tensors = load_shipped() if options.start else {name: file[name].astype(np.float32) for name in file}
+    tensors = load_shipped() if options.start else load_layers(options.pack)
     pieces = (options.pack / "vocab.txt").read_text(encoding="utf-8").rstrip("\n").split("\n")
     with lzma.open(options.pack / "pairs.npz.xz") as packed:
         loaded = np.load(packed)
         pack = {name: loaded[name] for name in loaded.files}
     if options.steps:  # a part is enough to try it
         part = np.r_[: 4 * BATCH * options.steps, len(pack["pairs"]) - 64 : len(pack["pairs"])]
-        pack |= {name: pack[name][part] for name in ("pairs", "labels", "trained", "task")}
+        pack |= {name: pack[name][part] for name in ("pairs", "labels", "trained", "task", "part")}
     cls, sep, unknown = (pieces.index(piece) for piece in ("[CLS]", "[SEP]", "[UNK]"))
+    targets = pack["labels"].astype(np.float32)
+    if options.teacher is not None:
+        judged = 1 / (1 + np.exp(-np.load(options.teacher).astype(np.float32)[: len(targets)]))
+        targets = np.where(pack["labels"] == UNLABELLED, judged, TAUGHT * judged + (1 - TAUGHT) * targets)
+    elif (targets == UNLABELLED).any():
+        parser.error("this pack has pairs without a label: give --teacher, or pack without --unlabelled")
     ids, types, lengths = (torch.tensor(x, device=device) for x in arrange(pack, cls, sep))
-    labels = torch.tensor(pack["labels"].astype(np.float32), device=device)
+    labels = torch.tensor(targets, device=device)
     asked = torch.tensor(pack["pairs"][:, 0].astype(np.int64), device=device)
-    trained = np.flatnonzero(pack["trained"])
     task = torch.tensor(pack["task"].astype(np.int64), device=device)
     held = torch.tensor(np.flatnonzero(~pack["trained"]), device=device)
     print(f"{time.time() - began:.0f} s: {len(labels)} pairs", flush=True)
@@ -208,17 +232,21 @@ def main() -> None:
     optimizer = torch.optim.AdamW(free, lr=options.rate, weight_decay=0.01, fused=device == "cuda")
     rng, step, start = np.random.default_rng(options.seed), 0, time.time()
     sizes = lengths.cpu().numpy()
-    epochs = [draw_batches(pack["pairs"][trained, 0], sizes[trained], rng)[: options.steps] for _ in range(options.epochs)]
+    passes = [draw_rows(pack, rng, SHARES) for _ in range(options.epochs)]
+    epochs = [[rows[at] for at in draw_batches(pack["pairs"][rows, 0], sizes[rows], rng)][: options.steps] for rows in passes]
     total = sum(map(len, epochs))
     for epoch, batches in enumerate(epochs):
         model.train()
         for batch in batches:
+            done = (time.time() - start) / options.seconds if options.seconds else step / total
+            if done >= 1:
+                break
             for group in optimizer.param_groups:
-                group["lr"] = options.rate * min(1, step / (0.06 * total)) * max(0.0, 1 - step / total)
-            rows = torch.tensor(trained[batch], device=device)
+                group["lr"] = options.rate * min(1, done / 0.06) * (1 - done)
+            rows = torch.tensor(batch, device=device)
             logits = logits_of(model, rows).float()
             loss = functional.binary_cross_entropy_with_logits(logits, labels[rows])
-            loss = loss + CHOICE * choice_loss(logits, labels[rows], asked[rows])
+            loss = loss + CHOICE * choice_loss(logits, (labels[rows] > 0.5).float(), asked[rows])
             optimizer.zero_grad(set_to_none=True)
             loss.backward()
             torch.nn.utils.clip_grad_norm_(free, 1.0)

@@ -26,9 +26,11 @@ from keepstone.ports.vectors import embed_texts
 from training.personas import vary
 
 Pair = tuple[str, str, int]
+UNLABELLED = 255  # in place of a label
 _ROUNDS = 6  # times that each row is drawn
 _STORE = 35  # rows of a store
 _SAME = 0.5  # similarity of two questions from which they may ask for the same
+_SAMPLE = 6000  # statements of other rows among which those most like a text are looked for, to be labelled by a teacher
 _NAME = re.compile(r"\b[A-Z][a-zà-ÿ]{2,}\b")
 _NO_NAMES = frozenset(
     "The This That They There Then What When Where Which Who Why How Does Did Should Can Could Will Would Are Has Have Had Our "
@@ -145,11 +147,13 @@ class Stores:
     def _like(self, number: int, column: str, store: list[int], count: int) -> list[str]:
         """What others in the store said that is most like a text of this row; not of rows that may be about the same."""
         row = self._rows[number]
-        others = np.array([each for each in store if self._rows[each].attribute != row.attribute])
+        others = np.array([each for each in store if self._rows[each].attribute != row.attribute], dtype=np.intp)
         asked = self._vectors["question"]
         others = others[asked[others] @ asked[number] < _SAME]
         if column in ("never_said", "false_premise"):
             others = others[asked[others] @ self._vectors[column][number] < _SAME]
+        if not len(others):  # the last store may have a single row
+            return []
         points = np.concatenate([told[others] @ self._vectors[column][number] for told in self._told])
         best = np.argsort(-points)[:count]
         return [self._rows[int(others[at % len(others)])].told[at // len(others)] for at in best.tolist()]
@@ -166,6 +170,32 @@ class Stores:
         told.sort(key=lambda entry: -float(self._told[entry[1]][entry[0]] @ self._vectors[column][number]))
         texts = [re.sub(rf"\b{self._names[each]}\b", name, self._rows[each].told[part]) for each, part in told[: 3 * count]]
         return rng.sample(texts, min(count, len(texts)))
+
+    def unlabelled(self, rng: Random, count: int) -> tuple[list[Pair], list[Pair]]:
+        """Questions, and earlier statements, with what is most like them of other rows: only a teacher says which answers or
+        replaces."""
+        answers, replacements = [], []
+        for at in range(0, len(self._rows), 1000):
+            sample = rng.sample([(row, part) for row in range(len(self._rows)) for part in range(3)], _SAMPLE)
+            told = np.stack([self._told[part][row] for row, part in sample])
+            for number in range(at, min(at + 1000, len(self._rows))):
+                row = self._rows[number]
+
+                def alike(column: str, most: int, number: int = number) -> Iterator[str]:
+                    points = told @ self._vectors[column][number]  # noqa: B023
+                    near = np.argpartition(-points, most)[:most].tolist()
+                    yield from (self._rows[sample[each][0]].told[sample[each][1]] for each in near)  # noqa: B023
+
+                for column in (rng.choice(row.answered), rng.choice(row.answered), rng.choice(("never_said", "false_premise"))):
+                    asked = vary(getattr(row, column), rng)
+                    answers += [(asked, vary(text, rng), UNLABELLED) for text in alike(column, count)]
+                    answers += [(asked, vary(text, rng), UNLABELLED) for text in rng.sample(row.told, 1)]
+                if isinstance(row, UpdateRow):
+                    asked = rng.choice(("", row.question, row.reworded))
+                    first = with_question(asked, row.earlier) if asked else row.earlier
+                    near = {*alike("earlier", count // 2), *alike("question", count // 2)}
+                    replacements += [(first, vary(text, rng), UNLABELLED) for text in sorted(near)]
+        return answers, replacements
 
     def _answers(self, number: int, store: list[int], rng: Random) -> Iterator[Pair]:
         row = self._rows[number]
