@@ -69,7 +69,7 @@ class Settings:
     min_similarity: float | None = _setting(None, "minimum relevance of a recalled memory; unset: better than chance", 0, 1)
     min_confidence: float | None = _setting(
         None,
-        "minimum probability that a memory answers; below it nothing is recalled; unset: 0.1, with the reader 0.15",
+        "minimum probability that a memory answers; below it nothing is recalled; unset: 0.1, with the reader 0.2",
         0.0,
         1.0,
     )

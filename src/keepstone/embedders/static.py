@@ -11,7 +11,7 @@ import json
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,7 @@ MODEL_FOLDER = Path(__file__).parent / "multilingual_model"
 ENGLISH_FOLDER = Path(__file__).parent / "static_model"  # static-256-v2
 LANGUAGES_FILE, LETTERS_FILE = "languages.npy", "languages.json"  # how a language that the model does not know is told
 WORLD_FILE = "world.npy"  # how a question about the world is told from one about the user; `training/world_questions.py` fits it
+QUESTION_PIECES, QUESTION_ROWS, QUESTION_SCALES = "question_pieces.npy", "question_rows.npy", "question_scales.npy"
 MAX_TOKENS = 512  # of a text that are embedded: the vector of a whole chapter carries no meaning
 MAX_LETTERS, MAX_LANGUAGE_TOKENS = 300, 64  # of a text that tell its language
 MAX_UNKNOWN_SHARE = 2 / 3  # of a text's letters; with more of them its language is not known
@@ -74,6 +75,7 @@ class StaticEmbedder:
             self._language_weights, self._letter_weights, self._least_evidence = _read_language_weights(folder, size)
             is_fitted = (folder / WORLD_FILE).exists()
             self.world_weights = _map_array(folder / WORLD_FILE, np.float32, (self.dimension + 1,)) if is_fitted else None
+            self._question_rows = _QuestionRows.map(folder, self.dimension, size)
             if isinstance(self._tokenizer, Pieces) and len(self._tokenizer) != size:
                 raise ValueError(f"pieces.txt has {len(self._tokenizer)} pieces for {size} rows")
         except (OSError, ValueError, KeyError) as error:
@@ -87,8 +89,9 @@ class StaticEmbedder:
         self._last: tuple[str, list[int]] = ("", [])  # recall asks `knows` first and then embeds the same text
 
     def embed(self, texts: Sequence[str], *, purpose: Literal["document", "query"] = "document") -> NDArray[np.float32]:
-        """One unit vector per text, in order. Documents and queries are embedded alike."""
+        """One unit vector per text, in order. In a query the rows differ a little: what answers is nearer."""
         check_texts(texts)
+        question_rows = self._question_rows if purpose == "query" else None
         out = np.empty((len(texts), self.dimension), dtype=np.float32)
         encoded = [self._encode(text) for text in texts]
         tokens: list[int] = []
@@ -98,10 +101,10 @@ class StaticEmbedder:
             starts.append(len(tokens))
             tokens += ids or (self._tokenizer.unknown_id,)
             if len(tokens) >= CHUNK_TOKENS:
-                self._sum_into(out[first : index + 1], tokens, starts)
+                self._sum_into(out[first : index + 1], tokens, starts, question_rows)
                 tokens, starts, first = [], [], index + 1
         if tokens:
-            self._sum_into(out[first:], tokens, starts)
+            self._sum_into(out[first:], tokens, starts, question_rows)
         for index, (text, evidence) in enumerate(zip(texts, self._evidence(encoded), strict=True)):
             if not self._is_known(text, evidence):
                 out[index] = self._own_vector(text)
@@ -147,7 +150,9 @@ class StaticEmbedder:
         own: NDArray[np.float32] = vector / np.linalg.norm(vector)
         return own
 
-    def _sum_into(self, out: NDArray[np.float32], tokens: list[int], starts: list[int]) -> None:
+    def _sum_into(
+        self, out: NDArray[np.float32], tokens: list[int], starts: list[int], question_rows: _QuestionRows | None
+    ) -> None:
         """Write the normalised sums of the tokens' rows; `starts` are the first tokens of the texts."""
         ids = np.array(tokens, dtype=np.intp)
         scales = self._scales[ids]
@@ -155,6 +160,11 @@ class StaticEmbedder:
         packed = (ids >= len(self._rows)).nonzero()[0]
         if len(packed):
             rows[packed] = unpack_rows(self._packed[ids[packed] - len(self._rows)])
+        if question_rows is not None:
+            places = question_rows.places[ids]
+            asked = (places >= 0).nonzero()[0]
+            added = unpack_rows(question_rows.rows[places[asked]]) * question_rows.scales[places[asked], None]
+            rows[asked] += added / scales[asked, None]
         for at, (start, end) in enumerate(zip(starts, [*starts[1:], len(ids)], strict=True)):
             np.matmul(scales[start:end], rows[start:end], out=out[at])
         norms = np.sqrt(np.einsum("ij,ij->i", out, out))
@@ -162,6 +172,26 @@ class StaticEmbedder:
             out[norms < 1e-6] = self._unknown_vector
             norms[norms < 1e-6] = 1.0
         out /= norms[:, None]
+
+
+class _QuestionRows(NamedTuple):
+    """What is added to the rows of pieces in questions: of each piece its place among these rows, or -1. They are made by
+    `training/train_questions.py`."""
+
+    places: NDArray[np.int16]
+    rows: NDArray[np.uint8]
+    scales: NDArray[np.float32]
+
+    @classmethod
+    def map(cls, folder: Path, dimension: int, size: int) -> _QuestionRows | None:
+        """Those of a model; None: it has none."""
+        if not (folder / QUESTION_PIECES).exists():
+            return None
+        pieces = _map_array(folder / QUESTION_PIECES, np.int32, (None,))
+        places = np.full(size, -1, dtype=np.int16)
+        places[pieces] = np.arange(len(pieces))
+        rows = _map_array(folder / QUESTION_ROWS, np.uint8, (len(pieces), dimension // 2))
+        return cls(places, rows, _map_array(folder / QUESTION_SCALES, np.float32, (len(pieces),)))
 
 
 def _read_language_weights(folder: Path, size: int) -> tuple[memoryview, dict[str, int], int]:

@@ -21,7 +21,7 @@ from keepstone.types import Record
 
 MAX_READ = 20  # candidates that are read
 _READ_FIRST = 8  # of them, where the best is a fact; the others only if none of these answers
-MIN_CONFIDENCE, MIN_READ_CONFIDENCE = 0.1, 0.15  # without a reader and with one, unless the caller or the settings say otherwise
+MIN_CONFIDENCE, MIN_READ_CONFIDENCE = 0.1, 0.2  # without a reader and with one, unless the caller or the settings say otherwise
 
 
 @dataclass(frozen=True, slots=True)
