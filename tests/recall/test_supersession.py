@@ -292,3 +292,28 @@ def test_a_reader_judges_each_pair_once() -> None:
     assert [pairs("I live in Porto.", "We moved to Leeds."), pairs("I live in Porto.", "We moved to Leeds.")] == [2.0, 2.0]
     assert reader.calls == 1
     assert PairReader(lambda question, texts: [0.0]).of() is None
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "question"),
+    [
+        (
+            "Cleo Nama moved to Lyon on July 14, 2021 and now rents a flat above the bakery at number 5120.",
+            "Cleo Filogase moved to Ghent on February 6, 2017 and now rents a flat above the bakery at number 3001.",
+            "Where does Cleo Nama live now?",
+        ),
+        (
+            "Kofi Tafajofa moved to Gdansk on March 6, 2026 and now rents a flat above the bakery at number 6926.",
+            "Leila Rito moved to Gdansk on January 6, 2025 and now rents a flat above the bakery at number 6926.",
+            "Where does Kofi Tafajofa live now?",
+        ),
+        (
+            "Budget for the Bomare rollout is 940900 dollars, approved by Zara Govi on December 7, 2024.",
+            "Budget for the Misesava rollout is 523600 dollars, approved by Esra Havede on January 17, 2022.",
+            "Who approved the budget of the Bomare rollout?",
+        ),
+    ],
+)
+def test_what_is_said_of_another_by_name_replaces_nothing(memory: Memory, old: str, new: str, question: str) -> None:
+    old_id, _ = tell(memory, old, new)
+    assert {old_id: None}.items() <= {hit.id: hit.superseded_by for hit in memory.recall(question)}.items()

@@ -29,6 +29,7 @@ from keepstone.text.revisions import (
     load_model,
     read_probabilities,
     revision_probabilities,
+    tells_of_another,
 )
 from keepstone.types import Record
 
@@ -50,15 +51,17 @@ JudgePairs = Callable[[str, Sequence[str]], Sequence[float]]  # logits that each
 
 class _Limits(NamedTuple):
     """The best hits whose replacements are looked for, the later statements that are read for each, the points by vectors from
-    which one is read, and how much it counts that a statement is like a change."""
+    which one is read, and how much it counts that a statement is like a change. `first_only`: hits after the first are compared
+    with the first alone."""
 
     older: int
     newer: int
     min_points: float
     change: float
+    first_only: bool
 
 
-_BY_WORDS, _BY_READER = _Limits(2, 3, 4.0, 0.0), _Limits(1, 8, -4.0, 0.5)
+_BY_WORDS, _BY_READER = _Limits(2, 2, 4.0, 0.0, False), _Limits(2, 8, -4.0, 0.5, True)
 
 
 class PairReader:
@@ -200,6 +203,8 @@ def _find_pairs(
     for head, later in zip(heads.tolist(), is_later, strict=True):
         points = vectors @ (view.vectors[features.shown[head]] @ model.of_statement + asked)
         points[~later] = -np.inf
+        if limits.first_only and head != order[0]:
+            points[told != order[0]] = -np.inf
         likely = points + np.float32(limits.change) * model.change_points(vectors) if limits.change else points
         best = (-likely).argsort()[: limits.newer]
         pairs += [
@@ -259,8 +264,16 @@ def _judge(
     texts = [(points, old, new) for points, (_, old, new, _) in zip(measured, readable, strict=True)]
     if judge_pairs is None:
         probabilities = revision_probabilities(texts, question.text, least=MIN_PROBABILITY)
+        asked = frozenset(word.term for word in question.words if word.is_name)
+        probabilities = [
+            0.0 if each >= MIN_PROBABILITY and tells_of_another(asked, old, new) else each
+            for each, (_, old, new) in zip(probabilities, texts, strict=True)
+        ]
     else:
-        logits = judge_pairs(texts[0][1], [new for _, _, new in texts])  # they are all of one earlier statement
+        by_older: dict[str, list[str]] = {}
+        for _, old, new in texts:  # those of one earlier statement follow each other
+            by_older.setdefault(old, []).append(new)
+        logits = [logit for old, later in by_older.items() for logit in judge_pairs(old, later)]
         probabilities = read_probabilities(texts, logits, question.text)
     found: dict[int, Replacement] = {}
     for ((older, newer, _), _, _, id), probability in zip(readable, probabilities, strict=True):

@@ -55,7 +55,7 @@ _DENIAL = lazy_pattern(
     r"n't\b|\b(?:not|no|never|cannot|none|nobody|nothing|neither|nor|without|hates?|hated|afraid|scared|dislikes?)\b"
 )
 _AFTER_NAME = lazy_pattern(
-    r"(?: and [A-Z]\w+)?(?:'s)? (?:is|has|was|lives|works|[a-z]+s|died|moved|got|quit|left|now|sold|passed)\b"
+    r"(?: [A-Z][\w-]+)?(?: and [A-Z]\w+)?(?:'s)? (?:is|has|was|lives|works|[a-z]+s|died|moved|got|quit|left|now|sold|passed)\b"
 )
 
 
@@ -169,6 +169,7 @@ def _subject(text: str, names: frozenset[str]) -> str:
 
 _SPEAKER = lazy_pattern(r"\b(?:i|me|we|us|mine|ours)\b")  # "my brother" alone is of the brother
 _NAMES_SOMEBODY = lazy_pattern(r"\b(?:name is|name's|(?:am|is|are) called|call me)\b", re.IGNORECASE)
+_FULL_NAME = lazy_pattern(r"\W*([A-Z][\w-]+) ([A-Z][\w-]+)")
 _ONE_MORE = lazy_pattern(r"\b(?:an? (?:second|third|fourth|fifth|extra|additional)|one more)\b", re.IGNORECASE)
 _OF_A_NAME = lazy_pattern(r"\b(?:(?:sur|nick)?names?|named|name's|call(?:s|ed)?|known as)\b", re.IGNORECASE)
 
@@ -411,10 +412,20 @@ def leaves_standing(older: str, newer: str, read: bool = False) -> bool:
         return True
     if _ONE_MORE.search(newer[:_MAX_CHARS]) and not _ONE_MORE.search(older[:_MAX_CHARS]):
         return True
+    if _other_surname(older[:_MAX_CHARS], newer):
+        return True
     old, new = read_statement(older), read_statement(newer)
+    if newer.lower().startswith(older.lower().rstrip(" .!")) and not new.denies and new.probability("change", "end") < 0.5:
+        return True  # told again, with more to it
     if new.probability("past", "wish", "addition") > 0.7 or _other_person(old, new, newer):
         return True
     return not read and _other_speaker(old, new)
+
+
+def tells_of_another(asked: frozenset[str], older: str, newer: str) -> bool:
+    """Whether only the older statement holds a name that was asked for, and the newer one has no pronoun that may mean it."""
+    old, new = read_statement(older), read_statement(newer)
+    return not (new.of_self or new.of_other) and not (asked & old.words) <= new.words
 
 
 def kind_features(vectors: VectorPoints, older: tuple[float, ...], newer: tuple[float, ...]) -> tuple[float, ...]:
@@ -452,6 +463,14 @@ def pair_features(
         min(MAX_LOGIT, behind),
         1.0,
     )
+
+
+def _other_surname(older: str, newer: str) -> bool:
+    """Whether the newer one begins with a full name, and the older one has that first name with another surname."""
+    named = _FULL_NAME.match(newer)
+    if named is None or f"{named[1]} {named[2]}" in older:
+        return False
+    return re.search(rf"\b{re.escape(named[1])} [A-Z]", older) is not None
 
 
 def _other_person(old: StatementReading, new: StatementReading, newer: str) -> bool:
