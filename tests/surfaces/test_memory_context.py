@@ -76,7 +76,8 @@ def test_why_agrees_with_recall(full: Memory, query: str) -> None:
         assert why.recalled == (record.id in recalled)
         if record.id in recalled:
             rank, hit = recalled[record.id]
-            assert (why.rank, why.score, why.signals) == (rank, hit.score, hit.signals)
+            assert (why.rank, why.score) == (rank, hit.score)
+            assert why.signals == pytest.approx(hit.signals, abs=2e-4)  # rounded sums of other array layouts
             assert f"rank {rank} of" in why.reasons[0]
         else:
             assert why.rank is None or why.rank > 5
