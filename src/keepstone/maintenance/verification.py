@@ -42,7 +42,7 @@ _MAX_ASKED_MESSAGES = 400  # the newest, that a model compares with memories
 _MESSAGES_PER_PROMPT = 20
 _MEMORIES_PER_PROMPT = 30
 _MAX_COMPARED = 5000  # the newest memories, and the newest messages, that others are compared with by their vectors
-_MIN_PROBABILITY = 0.15  # from which a later statement is taken to replace a memory
+_MIN_PROBABILITY = 0.1  # from which a later statement is taken to replace a memory
 
 
 @dataclass(frozen=True, slots=True)
