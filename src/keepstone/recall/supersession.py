@@ -271,9 +271,9 @@ def _judge(
         ]
     else:
         by_older: dict[str, list[str]] = {}
-        for _, old, new in texts:  # those of one earlier statement follow each other
-            by_older.setdefault(old, []).append(new)
-        logits = [logit for old, later in by_older.items() for logit in judge_pairs(old, later)]
+        for _, before, after in texts:  # those of one earlier statement follow each other
+            by_older.setdefault(before, []).append(after)
+        logits = [logit for before, later in by_older.items() for logit in judge_pairs(before, later)]
         probabilities = read_probabilities(texts, logits, question.text)
     found: dict[int, Replacement] = {}
     for ((older, newer, _), _, _, id), probability in zip(readable, probabilities, strict=True):
