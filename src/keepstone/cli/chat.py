@@ -71,6 +71,7 @@ def chat(
         running.print_banner()
         running.run()
         running.learn_remaining()
+    running.leave()
     return running.code
 
 
@@ -101,6 +102,7 @@ class ChatSession:
         self.question: str | None = None
         self.recalled_ids: tuple[str, ...] = ()  # ids of the memories in the last prompt
         self.code = OK
+        self._learning: threading.Thread | None = None
         self._model_failed = False
         self.enter(session)
 
@@ -248,8 +250,15 @@ class ChatSession:
             jobs = f"{render.plural(len(left), 'job')} left"
             err().line((f"note: {jobs} to learn from; the next chat continues, and 'keepstone jobs' lists them.", "dim"))
 
+    def leave(self) -> None:
+        """End the process at once where a thread still waits for the model: Python may crash when it takes such a thread down."""
+        if self._learning is not None and self._learning.is_alive():
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(self.code)
+
     def _learn(self) -> None:
-        working = threading.Thread(target=self._run_jobs, daemon=True)
+        working = self._learning = threading.Thread(target=self._run_jobs, daemon=True)
         try:
             if self.lines.asks:
                 self.out.line(("Learning from the conversation; Ctrl-C postpones it.", "dim"))
