@@ -4,7 +4,7 @@
 
 Statements keep their vectors, so stores stay as they are. Trained on `answers/` and `updates/`, in random stores of their rows,
 and on the public questions that `reader_pairs.py` reads from FOLDER; torch on a processor needs some minutes. Writes
-`question_pieces.npy`, `question_rows.npy` and `question_scales.npy` beside the embedder's rows. Then `world_questions.py`,
+`question_pieces.npy`, `question_rows.npy` and `question_scales.npy` into the embedder's folder. Then `world_questions.py`,
 `fit_revisions.py` and `fit_confidence.py` are to be run again. LoCoMo, if given, is only measured.
 """
 

@@ -181,10 +181,12 @@ class Stores:
             for number in range(at, min(at + 1000, len(self._rows))):
                 row = self._rows[number]
 
-                def alike(column: str, most: int, number: int = number) -> Iterator[str]:
-                    points = told @ self._vectors[column][number]  # noqa: B023
+                def alike(
+                    column: str, most: int, number: int = number, sample: list = sample, told: np.ndarray = told
+                ) -> list[str]:
+                    points = told @ self._vectors[column][number]
                     near = np.argpartition(-points, most)[:most].tolist()
-                    yield from (self._rows[sample[each][0]].told[sample[each][1]] for each in near)  # noqa: B023
+                    return [self._rows[row].told[part] for row, part in (sample[each] for each in near)]
 
                 for column in (rng.choice(row.answered), rng.choice(row.answered), rng.choice(("never_said", "false_premise"))):
                     asked = vary(getattr(row, column), rng)

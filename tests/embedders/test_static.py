@@ -228,3 +228,16 @@ def test_odd_names_do_not_make_an_english_text_unknown() -> None:
     embedder = StaticEmbedder()
     assert all(embedder.knows(text) for text in texts)
     assert not embedder.knows("Kde bydlím já teď?")
+
+
+def test_a_question_is_nearer_to_what_answers_than_the_same_words_told(embedder: StaticEmbedder) -> None:
+    answer, other = embedder.embed(["The boxes are unpacked, we moved to Porto.", "The retro is on Thursday."])
+    asked, told = (embedder.embed(["Where do I live?"], purpose=purpose)[0] for purpose in ("query", "document"))
+    assert answer @ asked - other @ asked > answer @ told - other @ told
+    assert told @ asked > 0.9
+
+
+def test_damaged_rows_of_questions_are_said_to_be(model: Path) -> None:
+    np.save(model / "question_rows.npy", np.zeros((3, 128), dtype=np.uint8))
+    with pytest.raises(EmbedderError, match=r"question_rows\.npy"):
+        StaticEmbedder(model)
