@@ -10,7 +10,7 @@ import pytest
 
 from keepstone import Memory, Recall
 from keepstone.recall.supersession import PairReader
-from keepstone.text.revisions import KINDS, read_statement
+from keepstone.text.revisions import KINDS, leaves_standing, read_statement
 
 START = datetime(2026, 3, 2, 9, tzinfo=UTC)
 OTHERS = (
@@ -298,22 +298,29 @@ def test_a_reader_judges_each_pair_once() -> None:
     ("old", "new", "question"),
     [
         (
-            "Cleo Nama moved to Lyon on July 14, 2021 and now rents a flat above the bakery at number 5120.",
-            "Cleo Filogase moved to Ghent on February 6, 2017 and now rents a flat above the bakery at number 3001.",
+            "Cleo Nama moved to Lyon and now rents a flat there.",
+            "Cleo Filogase has moved to Ghent and now rents a flat there.",
             "Where does Cleo Nama live now?",
         ),
+        ("Rosa Mika drinks mint tea.", "Rosa Vaya now drinks black coffee.", "What does Rosa Mika drink?"),
         (
-            "Kofi Tafajofa moved to Gdansk on March 6, 2026 and now rents a flat above the bakery at number 6926.",
-            "Leila Rito moved to Gdansk on January 6, 2025 and now rents a flat above the bakery at number 6926.",
-            "Where does Kofi Tafajofa live now?",
+            "The budget of the Bomare rollout is 9000 dollars.",
+            "The budget of the Misesava rollout is now 5000 dollars.",
+            "What is the budget of the Bomare rollout?",
         ),
-        (
-            "Budget for the Bomare rollout is 940900 dollars, approved by Zara Govi on December 7, 2024.",
-            "Budget for the Misesava rollout is 523600 dollars, approved by Esra Havede on January 17, 2022.",
-            "Who approved the budget of the Bomare rollout?",
-        ),
+        ("Standup of team Falcon is at nine.", "Standup of team Heron moved to ten.", "When is the standup of team Falcon?"),
     ],
 )
 def test_what_is_said_of_another_by_name_replaces_nothing(memory: Memory, old: str, new: str, question: str) -> None:
-    old_id, _ = tell(memory, old, new)
-    assert {old_id: None}.items() <= {hit.id: hit.superseded_by for hit in memory.recall(question)}.items()
+    old_id = memory.remember(old, occurred_at="2026-01-01").id
+    memory.remember("I like long walks by the river.", occurred_at="2026-01-02")
+    memory.remember("The printer is out of toner again.", occurred_at="2026-01-03")
+    memory.remember(new, occurred_at="2026-03-01")
+    first = memory.recall(question)[0]
+    assert (first.id, first.superseded_by) == (old_id, None)
+
+
+def test_another_surname_is_another_person_to_a_reader_too() -> None:
+    old = "Cleo Nama moved to Lyon and now rents a flat there."
+    assert leaves_standing(old, "Cleo Filogase has moved to Ghent and now rents a flat there.", read=True)
+    assert not leaves_standing(old, "Cleo Nama has moved to Ghent and now rents a flat there.", read=True)
